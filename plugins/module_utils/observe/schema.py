@@ -1,0 +1,347 @@
+"""The shape of an Observation: what one look at one node returns.
+
+Other programs read these names (docs/observation.md): rename nothing, add freely.
+Units are in the names. Unknown is ``None``; a list is ``[]`` only when its probe
+answered and there was nothing. A whole section is ``None`` when none of its probes
+answered. Facts that can become evidence keep their raw line in ``raw``.
+"""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, TypedDict
+
+SCHEMA = 1
+#: Longest raw line kept as evidence, in characters.
+RAW_LIMIT = 240
+
+
+class ProbeState(TypedDict):
+    status: str  # ok | absent | timeout | error | unreadable
+    notes: List[str]
+
+
+class Os(TypedDict):
+    id: Optional[str]
+    version_id: Optional[str]
+    arch: Optional[str]
+    kernel: Optional[str]
+    codename: Optional[str]
+    id_like: List[str]
+
+
+class Boot(TypedDict):
+    boot_id: Optional[str]
+    cmdline: Optional[str]
+    modules: Optional[Dict[str, List[str]]]  # loaded module -> modules that use it
+    kernels: Optional[List[str]]  # installed
+    default_kernel: Optional[str]
+    secure_boot: Optional[bool]
+    secure_boot_raw: Optional[str]
+
+
+class Identity(TypedDict):
+    machine_id: Optional[str]
+    clock_unix_s: Optional[float]
+    ntp_synchronized: Optional[bool]
+
+
+class PciDevice(TypedDict):
+    address: str  # 0000:17:00.0
+    pci_class: str  # 0302
+    class_name: str
+    id: str  # 10de:2330
+    name: str
+    revision: Optional[str]
+    driver: Optional[str]  # Kernel driver in use (lspci -vv only)
+    driver_modules: List[str]
+    numa_node: Optional[int]
+    link_speed_gt_s: Optional[float]
+    link_speed_max_gt_s: Optional[float]
+    link_width: Optional[int]
+    link_width_max: Optional[int]
+    acs: Optional[Dict[str, bool]]  # ACSCtl flags by name: {"SrcValid": True, "ReqRedir": False}
+    raw: str
+
+
+class Ecc(TypedDict):
+    enabled: Optional[bool]
+    uncorrected_volatile: Optional[int]
+    uncorrected_aggregate: Optional[int]
+    corrected_volatile: Optional[int]
+    corrected_aggregate: Optional[int]
+    remap_pending: Optional[bool]
+    remap_failed: Optional[bool]
+    remapped_uncorrectable: Optional[int]
+    retired_pending: Optional[bool]
+
+
+class Pcie(TypedDict):
+    gen: Optional[int]
+    gen_max: Optional[int]
+    width: Optional[int]
+    width_max: Optional[int]
+    replays: Optional[int]
+
+
+class NvlinkState(TypedDict):
+    links: Optional[int]
+    links_active: Optional[int]
+    link_gb_s: Optional[List[Optional[float]]]  # per link, None = inactive
+
+
+class FabricState(TypedDict):
+    state: Optional[str]
+    status: Optional[str]
+    clique_id: Optional[str]
+    cluster_uuid: Optional[str]
+    health: Optional[str]
+
+
+class Gpu(TypedDict):
+    index: Optional[int]
+    pci_address: str
+    pci_id: Optional[str]
+    name: Optional[str]
+    model: Optional[str]  # key of data/gpus.yml, added on the controller; None = not in data
+    uuid: Optional[str]
+    serial: Optional[str]
+    vbios: Optional[str]
+    memory_mib: Optional[int]
+    memory_used_mib: Optional[int]
+    mig_enabled: Optional[bool]
+    ecc: Ecc
+    pcie: Pcie
+    nvlink: NvlinkState
+    fabric: FabricState
+    throttle_reasons: Optional[List[str]]
+    temperature_c: Optional[int]
+    power_w: Optional[float]
+    power_limit_w: Optional[float]
+    power_limit_max_w: Optional[float]
+    utilization_percent: Optional[int]
+    clock_sm_mhz: Optional[int]
+    clock_sm_max_mhz: Optional[int]
+    clock_application_sm_mhz: Optional[int]
+    persistence_mode: Optional[bool]
+    compute_mode: Optional[str]
+    lost: bool
+    hidden: Optional[bool]  # on the bus, left out by the driver on request (not lost)
+    raw: str
+
+
+class GpuProcess(TypedDict):
+    gpu_uuid: Optional[str]
+    pid: int
+    name: Optional[str]
+    used_memory_mib: Optional[int]
+
+
+class Driver(TypedDict):
+    module: Optional[str]
+    module_flavour: Optional[str]  # open | proprietary
+    library: Optional[str]
+    cuda: Optional[str]
+    module_raw: Optional[str]
+    library_raw: Optional[str]
+    library_files: Optional[List[str]]  # ls -l lines of libnvidia-ml.so*, libcuda.so*, compat
+    uninstaller: Optional[bool]  # /usr/bin/nvidia-uninstall: a runfile was used
+    params: Optional[Dict[str, str]]
+
+
+class Topology(TypedDict):
+    gpus: Dict[str, Dict[str, str]]
+    nics: Dict[str, str]
+    cpu_affinity: Dict[str, str]
+    numa: Dict[str, Optional[int]]
+    p2p: Optional[Dict[str, Dict[str, str]]]
+
+
+class Nvidia(TypedDict):
+    driver: Driver
+    gpus: Optional[List[Gpu]]
+    smi_error: Optional[str]  # the sentence nvidia-smi printed instead of XML
+    topology: Optional[Topology]
+    processes: Optional[List[GpuProcess]]
+    nvswitches: Optional[List[str]]
+    proc_gpus: Optional[List[str]]
+    fabricmanager_version: Optional[str]
+
+
+class LogEvent(TypedDict):
+    time: Optional[str]
+    unit: Optional[str]
+    text: str
+
+
+class Xid(TypedDict):
+    xid: int
+    pci_address: Optional[str]
+    count: int
+    last: Optional[str]
+    raw: str
+
+
+class KernelLog(TypedDict):
+    xids: List[Xid]
+    sxids: List[Xid]
+    aer: List[Dict[str, Any]]  # {pci_address, severity, count, raw}
+    nvrm_mismatch: Optional[Dict[str, Optional[str]]]  # {module, library, raw}
+    oom: List[Dict[str, Any]]
+    notable: List[str]  # raw lines that name NVRM, nvidia, mlx5, nouveau, nova, IOMMU or thermal trouble
+
+
+class GidEntry(TypedDict):
+    index: int
+    gid: str
+    type: Optional[str]
+
+
+class RdmaPort(TypedDict):
+    port: int
+    state: Optional[str]
+    physical_state: Optional[str]
+    rate_gbit_s: Optional[float]
+    link_layer: Optional[str]
+    netdev: Optional[str]
+    lid: Optional[int]
+    sm_lid: Optional[int]
+    mtu_active: Optional[int]
+    mtu_max: Optional[int]
+    gids: Optional[List[GidEntry]]
+    raw: Optional[str]
+
+
+class RdmaDevice(TypedDict):
+    name: str
+    pci_address: Optional[str]
+    board: Optional[str]
+    firmware: Optional[str]
+    ca_type: Optional[str]
+    ports: List[RdmaPort]
+
+
+class RdmaStack(TypedDict):
+    ofed: Optional[str]
+    ofed_kernel_source: Optional[str]
+    memory_peers: Optional[List[str]]
+    class_devices: Optional[List[str]]
+    char_devices: Optional[List[str]]
+    qos: Dict[str, Dict[str, Any]]  # device -> {trust, pfc, roce_tos, raw}
+
+
+class Rdma(TypedDict):
+    devices: Optional[List[RdmaDevice]]
+    stack: Optional[RdmaStack]
+    mlxconfig: Optional[Dict[str, Dict[str, str]]]
+
+
+class DpkgEntry(TypedDict):
+    name: str
+    version: str
+    arch: str
+    state: str  # ii, iF, iU, rc ...
+
+
+class Packages(TypedDict):
+    dpkg: Optional[Dict[str, str]]  # installed: name -> version
+    dpkg_entries: Optional[List[DpkgEntry]]  # every row, other states too
+    held: Optional[List[str]]
+    rpm: Optional[Dict[str, str]]
+    versionlock: Optional[List[str]]
+    policy: Optional[Dict[str, Dict[str, Any]]]  # {installed, candidate, versions: [{version, priority, origins: [text]}]}
+    history: Optional[List[Dict[str, Any]]]  # {start, commandline, actions: {upgrade: [{name, from, to}]}}
+    sources: Optional[List[Dict[str, Any]]]  # {file, types, uris, suites, components, signed_by, trusted, enabled, raw}
+    keys: Optional[List[Dict[str, str]]]  # {keyring, fingerprint, uid}
+    apt_config: Optional[Dict[str, str]]  # file -> text
+    dkms: Optional[List[Dict[str, Any]]]  # {module, version, kernel, arch, state, raw}
+    dkms_log: Optional[str]
+
+
+class Unit(TypedDict):
+    load: Optional[str]
+    active: Optional[str]
+    sub: Optional[str]
+    enabled: Optional[str]
+    result: Optional[str]
+    condition_result: Optional[str]
+    properties: Dict[str, str]
+
+
+class Network(TypedDict):
+    addresses: Optional[List[Dict[str, Any]]]  # `ip -j addr`, as parsed JSON
+    routes: Optional[List[Dict[str, Any]]]
+    listening: Optional[List[Dict[str, Any]]]  # {address, port, process, pid}
+    hostname: Optional[str]
+    fqdn: Optional[str]
+    etc_hosts: Optional[List[Dict[str, Any]]]  # {address, names, raw}
+    resolved: Optional[Dict[str, List[str]]]  # name -> addresses
+
+
+class Limits(TypedDict):
+    login: Optional[Dict[str, Dict[str, str]]]  # {"Max locked memory": {soft, hard}}
+    sshd_child: Optional[Dict[str, Dict[str, str]]]
+    files: Optional[Dict[str, str]]
+
+
+class Machine(TypedDict):
+    cpu: Optional[Dict[str, Any]]  # {model, sockets, cores, threads, numa_nodes, governor}
+    numa: Optional[List[Dict[str, Any]]]  # {node, cpus, memory_mib}
+    virt: Optional[str]  # systemd-detect-virt: none, kvm, docker ...
+    container: Optional[bool]
+    memory_mib: Optional[int]
+    memory_available_mib: Optional[int]
+    shm_mib: Optional[int]
+    shm_raw: Optional[str]
+    block_devices: Optional[List[Dict[str, Any]]]
+    filesystems: Optional[List[Dict[str, Any]]]  # {device, mount, size_mib, available_mib}
+    sysctl: Optional[Dict[str, str]]
+
+
+class Configuration(TypedDict):
+    modprobe: Optional[Dict[str, str]]  # file -> text
+    nccl_conf: Optional[Dict[str, Dict[str, str]]]  # file -> {NAME: value}
+    environment: Optional[Dict[str, str]]  # file or `login: env` or `ldconfig -p` -> text
+    compilers: Optional[Dict[str, Optional[str]]]  # {gcc, nvcc}
+
+
+class Containers(TypedDict):
+    docker_version: Optional[str]
+    daemon_json: Optional[Dict[str, Any]]
+    daemon_json_error: Optional[str]
+    nvidia_ctk: Optional[str]
+    snap_docker: Optional[bool]
+    cdi_devices: Optional[List[str]]
+    cdi_libcuda: Optional[List[str]]  # raw lines
+
+
+class Accelerator(TypedDict):
+    vendor: str  # huawei | cambricon | amd
+    index: Optional[int]
+    name: Optional[str]
+    health: Optional[str]
+    raw: str
+
+
+class Observation(TypedDict, total=False):
+    schema: int
+    probes: Dict[str, ProbeState]
+    os: Os
+    boot: Boot
+    identity: Optional[Identity]
+    pci: Optional[List[PciDevice]]
+    nvidia: Nvidia
+    journal_nvidia: Optional[List[LogEvent]]
+    kernel_log: Optional[KernelLog]
+    rdma: Rdma
+    packages: Packages
+    units: Optional[Dict[str, Unit]]
+    network: Network
+    limits: Limits
+    machine: Machine
+    configuration: Configuration
+    containers: Containers
+    python_env: Optional[Dict[str, Any]]  # the probe's JSON as design of the probe: {interpreter, python, packages, torch, env, pip_config}
+    accelerators: Optional[List[Accelerator]]
+    manifest: Optional[Dict[str, Any]]
+    pending_reboot: Optional[Dict[str, Any]]
+    fingerprints: Dict[str, Any]  # layer -> resource kind -> name -> state; only where resources were asked for
