@@ -1,0 +1,128 @@
+"""Controller side of trainrig.gpu.plan: gathers each layer's inputs, asks module_utils/plan to decide."""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan import decide, digest, verification
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan.observed import observed
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.layers import RoleReader, code_digests, layer_rows
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
+
+_ARGUMENTS = {
+    "observation": {"type": "dict", "required": True},
+    "profile": {"type": "dict", "default": {}},
+    "manifest": {"type": "path", "required": True},
+    "mode": {"type": "str", "choices": ["disk", "oci", "live"], "default": "live"},
+    "recheck": {"type": "str", "choices": ["changed", "all"], "default": "changed"},
+    "verify": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
+    "subject": {"type": "str", "required": True},
+    "members": {"type": "list", "elements": "str", "required": True},
+    "layers": {"type": "bool", "default": True},
+}
+
+
+class ActionModule(ActionBase):
+    """Returns which layers are dirty on this host, and why."""
+
+    _requires_connection = False  # only secret options need the node (trainrig.gpu.seal)
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        self._task_vars = task_vars or {}
+        _validated, arguments = self.validate_argument_spec(_ARGUMENTS)
+        self._arguments = plain(arguments)
+        self._reader = RoleReader(self._loader, self._templar, self._task_vars)
+        groups = plain(self._task_vars["group_names"])
+        rows = layer_rows(groups) if self._arguments["layers"] else []
+        layers = [self._plan_layer(row) for row in rows]
+        dirty = [layer["layer"] for layer in layers if layer["state"] == "dirty"]
+        plan = {"layers": layers, "dirty": self._selected(dirty)}
+        plan["verify"] = self._plan_verification(plan["dirty"], groups)
+        return {"changed": False, "plan": plan}
+
+    def _plan_layer(self, row: dict[str, Any]) -> dict[str, Any]:
+        observation = self._arguments["observation"]
+        name = row["layer"]
+        manifest = observation.get("manifest")
+        trouble = decide.manifest_problem((observation.get("probes") or {}).get("manifest"), manifest)
+        entry = None if trouble else manifest["layers"].get(name)
+        layer = decide.decide(
+            name,
+            self._inputs(row),
+            entry,
+            (observation.get("fingerprints") or {}).get(name),
+            trouble,
+            recheck=self._arguments["recheck"] == "all",
+        )
+        estimate = self._estimate(row) if layer["state"] == "dirty" else {}
+        return {**layer, "resources": self._reader.resources(name), "title": row["title"], **estimate}
+
+    def _inputs(self, row: dict[str, Any]) -> dict[str, Any]:
+        options, secrets = self._reader.options(row["layer"])
+        return {
+            "code": code_digests(row),
+            "options": {**options, **self._sealed(secrets)},
+            "lock": digest.lock_slice(self._arguments["profile"], row["lock"]),
+            "mode": self._arguments["mode"],
+            "observed": observed(self._arguments["observation"], row["observed"]),
+        }
+
+    def _sealed(self, secrets: dict[str, Any]) -> dict[str, Any]:
+        """Secret options as digests under the node's own key. Unset ones stay as they are and cost no trip."""
+        empty = {key: value for key, value in secrets.items() if not value}
+        given = {key: value for key, value in secrets.items() if value}
+        if not given:
+            return empty
+        key = str(self._arguments["manifest"]).rpartition("/")[0] + "/hmac.key"
+        result = self._execute_module(
+            module_name="trainrig.gpu.seal", module_args={"key": key, "values": given}, task_vars=self._task_vars
+        )
+        if result.get("failed"):
+            raise AnsibleActionFail(result.get("msg", "the node could not digest its secret options"))
+        return {**empty, **result["sealed"]}
+
+    def _estimate(self, row: dict[str, Any]) -> dict[str, Any]:
+        """What to expect: minutes from data/layers.yml, bytes from the lock, where the lock knows them."""
+        takes_wheels = "requirements" in row["lock"]
+        profile = self._arguments["profile"]
+        return {"minutes": row["minutes"], "download_bytes": profile.get("download_bytes") if takes_wheels else None}
+
+    def _selected(self, dirty: list[str]) -> list[str]:
+        """Only what --tags and --skip-tags select: the layers are applied by one loop, so the tags are read here."""
+        wanted = set(plain(self._task_vars.get("ansible_run_tags") or ["all"]))
+        unwanted = set(plain(self._task_vars.get("ansible_skip_tags") or []))
+        return [name for name in dirty if ("all" in wanted or name in wanted) and name not in unwanted]
+
+    def _plan_verification(self, dirty: list[str], groups: list[str]) -> dict[str, Any]:
+        row = load("layers")["verification"]
+        observation = self._arguments["observation"]
+        manifest = observation.get("manifest")
+        record = ((manifest or {}).get("results") or {}).get(row["layer"]) if isinstance(manifest, dict) else None
+        options, _secrets = self._reader.options(row["layer"])
+        inputs = {"code": code_digests(row), "options": options}
+        boot_id = (observation.get("boot") or {}).get("boot_id")
+        subject, members = self._arguments["subject"], sorted(self._arguments["members"])
+        switched_on = row["layer"] in groups and self._selected([row["layer"]]) != []
+        reasons = (
+            verification.due_reasons(record, dirty, boot_id, members, subject, inputs, self._arguments["verify"])
+            if switched_on
+            else []
+        )
+        return {
+            "due": bool(reasons),
+            "reasons": reasons,
+            "minutes": row["minutes"],
+            "record": {
+                "boot_id": boot_id,
+                "members": members,
+                "subject": subject,
+                "inputs_digest": digest.digest(inputs),
+                "at": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            },
+            "carried": record if switched_on and not reasons else None,
+        }

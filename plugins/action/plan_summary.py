@@ -1,0 +1,30 @@
+"""Controller side of trainrig.gpu.plan_summary: prints the whole fleet's plan."""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan.summary import drifted, plan_lines
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
+
+
+class ActionModule(ActionBase):
+    """Prints every host's plan; fails on drift when asked to be strict."""
+
+    _requires_connection = False
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        variables = task_vars or {}
+        _validated, arguments = self.validate_argument_spec({"strict": {"type": "bool", "default": False}})
+        hosts = plain(variables["groups"]["all"])
+        plans = {host: plain(variables["hostvars"][host].get("trainrig_plan")) for host in hosts}
+        lines = plan_lines(plans)
+        Display().display("\n".join(["", *lines]))
+        drift = drifted(plans)
+        result: dict[str, Any] = {"changed": False, "drift": drift}
+        if arguments["strict"] and drift:
+            result.update(failed=True, msg=f"strict=true and there is drift on: {', '.join(drift)}")
+        return result

@@ -1,0 +1,92 @@
+"""Looks again at what a layer put in place: one small state per resource, equal as long as nothing moved.
+
+The resources are those of the layer's ``meta/resources.yml`` as the manifest recorded them when the
+layer was applied, so that the one look at a node needs nothing but the node. Kinds and their entries:
+
+* ``files``: path -> {state, sha256, mode, owner, group}
+* ``links``: path -> {state, target}
+* ``absent``: path -> {state}
+* ``environments``: {path, requirements} -> what ``environment_state`` says of a Python environment
+"""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from typing import Any, Callable, Dict, List, Mapping
+
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe.environment_state import environment_state
+
+State = Dict[str, Any]
+Fingerprints = Dict[str, Dict[str, State]]  # kind -> name -> state
+
+
+def take(resources: Mapping[str, Any]) -> Fingerprints:
+    """The present state of one layer's resources. Never raises: what cannot be read says so in ``unreadable``."""
+    return {
+        kind: {_name(entry): _look(look, entry) for entry in resources.get(kind) or []}
+        for kind, look in _KINDS.items()
+        if resources.get(kind)
+    }
+
+
+def _name(entry: Any) -> str:
+    return str(entry["path"]) if isinstance(entry, Mapping) else str(entry)
+
+
+def _look(look: Callable[[Any], State], entry: Any) -> State:
+    try:
+        return look(entry)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return {"unreadable": f"{type(error).__name__}: {error}"}
+
+
+def _file(path: str) -> State:
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return {"state": "absent"}
+    if not stat.S_ISREG(status.st_mode):
+        return {"state": "not a regular file"}
+    sha256 = hashlib.sha256()
+    with open(path, "rb") as stream:
+        for block in iter(lambda: stream.read(1 << 20), b""):
+            sha256.update(block)
+    return {
+        "state": "present",
+        "sha256": sha256.hexdigest(),
+        "mode": f"{stat.S_IMODE(status.st_mode):04o}",
+        "owner": status.st_uid,
+        "group": status.st_gid,
+    }
+
+
+def _link(path: str) -> State:
+    if not os.path.lexists(path):
+        return {"state": "absent"}
+    return {"state": "link", "target": os.readlink(path)} if os.path.islink(path) else {"state": "not a link"}
+
+
+def _absent(path: str) -> State:
+    return {"state": "present" if os.path.lexists(path) else "absent"}
+
+
+def _environment(entry: Mapping[str, Any]) -> State:
+    try:
+        with open(entry["requirements"], encoding="utf-8") as stream:
+            requirements = stream.read()
+    except FileNotFoundError:
+        return {"problems": [f"its requirement file {entry['requirements']} is missing"]}
+    return dict(environment_state(entry["path"], requirements))
+
+
+_KINDS: Dict[str, Callable[[Any], State]] = {
+    "files": _file,
+    "links": _link,
+    "absent": _absent,
+    "environments": _environment,
+}
+
+#: The resource kinds that meta/resources.yml may name.
+KINDS: List[str] = sorted(_KINDS)

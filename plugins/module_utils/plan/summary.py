@@ -1,0 +1,52 @@
+"""Renders the plan of a fleet as the lines that people read."""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping
+
+_GIGABYTE = 1e9
+
+
+def plan_lines(plans: Mapping[str, Mapping[str, Any] | None]) -> List[str]:
+    """One block per host: each layer with its state, what to expect and every reason. ``None`` = not reached."""
+    lines: List[str] = []
+    for host in sorted(plans):
+        plan = plans[host]
+        lines.append(host if plan else f"{host}  not reached: nothing is known of it")
+        for layer in (plan or {}).get("layers", []):
+            lines += _block(layer["layer"], layer["state"] + _expected(layer), layer["reasons"])
+        verify = (plan or {}).get("verify")
+        if verify:
+            state = f"due, about {verify['minutes']} min" if verify["due"] else "not due"
+            carried = verify.get("carried") or {}
+            last = [f"last verdict {carried['verdict']}, {carried['at']}"] if carried else []
+            lines += _block("verify", state, verify["reasons"] or last)
+    return [*lines, "", _total(plans)]
+
+
+def _block(name: str, state: str, reasons: List[str]) -> List[str]:
+    return [f"  {name:<12} {state}", *(f"  {'':<12}   {reason}" for reason in reasons)]
+
+
+def _expected(layer: Mapping[str, Any]) -> str:
+    if layer["state"] != "dirty":
+        return ""
+    size = layer.get("download_bytes")
+    download = f", downloads up to {size / _GIGABYTE:.1f} GB" if size else ""
+    return f", about {layer['minutes']} min{download}"
+
+
+def drifted(plans: Mapping[str, Mapping[str, Any] | None]) -> Dict[str, List[str]]:
+    """Host -> its dirty layers, for hosts that have any; an unreached host counts as drifted."""
+    dirty = {
+        host: [layer["layer"] for layer in plan["layers"] if layer["state"] == "dirty"] if plan else ["unreachable"]
+        for host, plan in plans.items()
+    }
+    return {host: layers for host, layers in sorted(dirty.items()) if layers}
+
+
+def _total(plans: Mapping[str, Mapping[str, Any] | None]) -> str:
+    drift = drifted(plans)
+    if not drift:
+        return f"Nothing to do: every layer is clean on {len(plans)} host(s)."
+    return f"To do on {len(drift)} of {len(plans)} host(s). Nothing was changed. Apply it with: make site"

@@ -1,0 +1,85 @@
+#!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Documentation of the action plugin plugins/action/plan.py, which runs on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: plan
+short_description: Say which layers are dirty on a host, and why
+version_added: 0.1.0
+description:
+  - Compares, for every layer that is switched on for the host, what the node's manifest says was applied with what would
+    be applied now (digest) and with what is there now (fingerprints, taken by M(trainrig.gpu.observe)).
+  - A layer is clean only when both match. Anything unknown or unreadable is dirty. Every dirty layer has its reasons.
+  - Also says whether the verification is due or the recorded result still stands.
+  - C(--tags) and C(--skip-tags) with the name of a layer limit which dirty layers are to be applied.
+options:
+  observation:
+    description: The node's observation.
+    type: dict
+    required: true
+  profile:
+    description: The host's profile in the lock; empty when no layer of the host needs one.
+    type: dict
+    default: {}
+  manifest:
+    description: The manifest's path on the node; the key for secret options lies beside it.
+    type: path
+    required: true
+  mode:
+    description: What the roles run in.
+    type: str
+    choices: [disk, oci, live]
+    default: live
+  recheck:
+    description: V(all) makes every layer dirty.
+    type: str
+    choices: [changed, all]
+    default: changed
+  verify:
+    description: When to verify. V(auto) when something changed or no pass is on record.
+    type: str
+    choices: [auto, always, never]
+    default: auto
+  subject:
+    description: The Python interpreter that the verification is about.
+    type: str
+    required: true
+  members:
+    description: The hosts that are verified together.
+    type: list
+    elements: str
+    required: true
+  layers:
+    description: Set to V(false) to plan the verification only, as C(playbooks/verify.yml) does.
+    type: bool
+    default: true
+attributes:
+  check_mode:
+    description: Changes nothing in any mode.
+    support: full
+  diff_mode:
+    description: There is nothing to show.
+    support: none
+author: trainrig contributors (@trainrig)
+"""
+
+EXAMPLES = r"""
+- name: Plan
+  trainrig.gpu.plan:
+    observation: "{{ trainrig_observation }}"
+    profile: "{{ trainrig_profile }}"
+    manifest: /etc/trainrig/manifest.json
+    subject: /opt/trainrig/env/bin/python
+    members: [node-a, node-b]
+"""
+
+RETURN = r"""
+plan:
+  description:
+    - RV(plan.layers) lists C({layer, state, reasons, digest, inputs, resources, title, minutes, download_bytes}).
+    - RV(plan.dirty) names the layers to apply, in order. RV(plan.verify) says C({due, reasons, record, carried}).
+  type: dict
+  returned: always
+"""

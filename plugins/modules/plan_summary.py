@@ -1,0 +1,39 @@
+#!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Documentation of the action plugin plugins/action/plan_summary.py, which runs on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: plan_summary
+short_description: Print the plan of the whole inventory
+version_added: 0.1.0
+description:
+  - Reads C(trainrig_plan) of every host and prints each layer's state with its reasons, minutes and gigabytes to expect.
+options:
+  strict:
+    description: Fail when any layer is dirty or a host was not reached.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    description: Changes nothing in any mode.
+    support: full
+  diff_mode:
+    description: There is nothing to show.
+    support: none
+author: trainrig contributors (@trainrig)
+"""
+
+EXAMPLES = r"""
+- name: Say the plan
+  trainrig.gpu.plan_summary:
+    strict: true
+"""
+
+RETURN = r"""
+drift:
+  description: Host to its dirty layers.
+  type: dict
+  returned: always
+"""

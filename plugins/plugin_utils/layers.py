@@ -1,0 +1,61 @@
+"""Reads a layer as its files declare it: options with their values, resources, and the digest of its code.
+
+Controller side, Ansible-aware: role defaults are templated here, at lowest precedence, with the variables of one host.
+"""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import ROOT, load
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
+
+
+def layer_rows(group_names: Iterable[str]) -> list[dict[str, Any]]:
+    """The rows of data/layers.yml that are switched on for a host in these groups, in order."""
+    groups = set(group_names)
+    return [row for row in load("layers")["layers"] if row["layer"] in groups]
+
+
+def code_digests(row: Mapping[str, Any]) -> dict[str, str]:
+    """SHA-256 of every file the layer's result depends on, by path relative to the collection."""
+    role = ROOT / "roles" / row["layer"]
+    files = sorted(path for path in role.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    files += [ROOT / name for name in row["uses"]]
+    return {str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+class RoleReader:
+    """One host's view of the roles: values templated with that host's variables."""
+
+    def __init__(self, loader: Any, templar: Any, variables: Mapping[str, Any]) -> None:
+        self._loader, self._templar, self._variables = loader, templar, variables
+
+    def options(self, role: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The role's options by argument_specs key: (plain ones, secret ones), values as the role would see them."""
+        specs = self._file(role, "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+        defaults = self._file(role, "defaults/main.yml")
+        templar = self._templar.copy_with_new_env(available_variables={**defaults, **self._variables})
+        values = {
+            key: plain(templar.template(self._variables.get(key, defaults.get(key)))) for key in sorted(map(str, specs))
+        }
+        secret = {key for key in values if specs[key].get("no_log")}
+        return (
+            {key: value for key, value in values.items() if key not in secret},
+            {key: values[key] for key in sorted(secret)},
+        )
+
+    def resources(self, role: str) -> dict[str, Any]:
+        """The role's meta/resources.yml, templated: what it puts in place, by resource kind."""
+        defaults = self._file(role, "defaults/main.yml")
+        templar = self._templar.copy_with_new_env(available_variables={**defaults, **self._variables})
+        resources: dict[str, Any] = plain(templar.template(self._file(role, "meta/resources.yml")["resources"]))
+        return resources
+
+    def _file(self, role: str, name: str) -> dict[str, Any]:
+        path: Path = ROOT / "roles" / role / name
+        content: dict[str, Any] = self._loader.load_from_file(str(path), trusted_as_template=True) or {}
+        return content
