@@ -9,8 +9,8 @@ module: plan
 short_description: Say which layers are dirty on a host, and why
 version_added: 0.1.0
 description:
-  - Compares, for every layer that is switched on for the host, what the node's manifest says was applied with what would
-    be applied now (digest) and with what is there now (fingerprints, taken by M(trainrig.gpu.observe)).
+  - Compares, for every layer that is switched on for the host, what the node's manifest says was applied with what
+    would be applied now (digest) and with what is there now (fingerprints, taken by M(trainrig.gpu.observe)).
   - A layer is clean only when both match. Anything unknown or unreadable is dirty. Every dirty layer has its reasons.
   - Also says whether the verification is due or the recorded result still stands.
   - C(--tags) and C(--skip-tags) with the name of a layer limit which dirty layers are to be applied.
