@@ -9,7 +9,8 @@ module: plan_summary
 short_description: Print the plan of the whole inventory
 version_added: 0.1.0
 description:
-  - Reads C(trainrig_plan) of every host and prints each layer's state with its reasons, minutes and gigabytes to expect.
+  - Reads C(trainrig_plan) of every host and prints each layer's state with its reasons,
+    minutes and gigabytes to expect.
 options:
   strict:
     description: Fail when any layer is dirty or a host was not reached.

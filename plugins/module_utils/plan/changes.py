@@ -69,6 +69,8 @@ def _resource_changes(kind: str, name: str, before: Mapping[str, Any], now: Mapp
     if now.get("problems"):  # an exact check on the node already names what is wrong
         return [f"{name}: {problem}" for problem in now["problems"]]
     keys = [key for key in sorted({**before, **now}) if key not in _EVIDENCE_ONLY and before.get(key) != now.get(key)]
+    if "state" in keys:  # what is gone has no mode, owner or content either
+        keys = ["state"]
     return [_change(kind, name, key, before.get(key), now.get(key)) for key in keys]
 
 
