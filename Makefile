@@ -3,6 +3,7 @@
 INVENTORY ?= inventories/local
 ARGS ?=
 PYTHON ?=
+REQUIRE ?=
 
 # A world-writable checkout makes Ansible ignore its ansible.cfg without a word.
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
@@ -30,7 +31,7 @@ setup-dev:
 	@tools/setup dev $(PYTHON)
 
 test: setup-dev ## Run every test this machine can run in reasonable time
-	@$(BIN)/python tools/tiers.py test
+	@$(BIN)/python tools/tiers.py test --require "$(REQUIRE)"
 
 test-slow: setup-dev ## Run the slow tiers (kills, long fuzz)
 	@$(BIN)/python tools/tiers.py test-slow

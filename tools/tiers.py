@@ -1,0 +1,139 @@
+"""Runs the test tiers: in order, with times, saying aloud what was left out and why.
+
+    tools/tiers.py test | test-slow | fuzz | bench | lint | TIER...
+        --require unit,lint    a named tier that is skipped counts as a failure (.ci/run uses it)
+        --end EPOCH            do not start a tier that is not sure to end by then (its usual minutes, tripled)
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = ROOT / ".venv" / "bin"
+PYTEST = [str(BIN / "python"), "-m", "pytest", "-q"]
+LINTED = ["plugins", "tests", "tools"]
+
+
+class Tier(NamedTuple):
+    """One group of tests that needs the same things of the machine."""
+
+    name: str
+    what: str
+    commands: list[list[str]]
+    minutes: float  # usual time on two cores
+    missing: Callable[[], str | None] = lambda: None  # why it cannot run here
+
+
+def needs_root() -> str | None:
+    return None if os.geteuid() == 0 else "needs root"
+
+
+def other_python() -> str | None:
+    """The newest Python after the controller's own, for the newest ansible-core."""
+    names = ("python3.14", "python3.13", "python3.12")
+    pyenv = [str(path) for path in sorted(Path.home().glob(".pyenv/versions/3.1[2-9]*/bin/python"), reverse=True)]
+    return next((found for name in [*names, *pyenv] if (found := shutil.which(name)) and _runs(found)), None)
+
+
+def _runs(python: str) -> bool:
+    check = [python, "-c", "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))"]
+    return subprocess.run(check, capture_output=True, check=False).returncode == 0
+
+
+def no_other_python() -> str | None:
+    return None if other_python() else "no Python 3.12 or newer beside the controller's"
+
+
+def pytest(*arguments: str) -> list[list[str]]:
+    return [[*PYTEST, *arguments]]
+
+
+TIERS = [
+    Tier("unit", "pure logic and cases, seconds", pytest("-n2", "tests/unit", "tests/contract"), 1),
+    Tier(
+        "lint",
+        "ruff, mypy, yamllint, ansible-lint production profile",
+        [
+            [str(BIN / "ruff"), "check", *LINTED],
+            [str(BIN / "ruff"), "format", "--check", "--quiet", *LINTED],
+            [str(BIN / "mypy"), "plugins/module_utils"],
+            [str(BIN / "yamllint"), "--strict", "."],
+            [str(BIN / "ansible-lint"), "--offline", "--strict", "-q"],
+        ],
+        2,
+    ),
+    Tier("sanity", "ansible-test sanity on a built copy", pytest("tests/sanity"), 3),
+    Tier("environment", "environments really built by uv from local wheels", pytest("tests/env"), 2),
+    Tier("site", "both README commands' first: site.yml from a fresh clone, drifts, bad input", pytest("tests/site"), 10),
+    Tier("torch", "collectives and DDP smoke on real torch, sick ones too", pytest("tests/torch"), 6),
+    Tier("controllers", "the newest ansible-core on another Python", pytest("tests/controllers"), 3, no_other_python),
+]
+SLOW = [
+    Tier("kills", "make site killed at ten moments, converges", pytest("tests/kills"), 15),
+    Tier("fuzz", "20,000 mutated bundles", [[str(BIN / "python"), "tests/fuzz/bundles.py", "--count", "20000"]], 10),
+]
+BENCH = [Tier("bench", "speed ratios from one run", [[str(BIN / "python"), "tests/bench/run.py"]], 3)]
+GROUPS = {
+    "test": TIERS,
+    "test-slow": SLOW,
+    "fuzz": [tier for tier in SLOW if tier.name == "fuzz"],
+    "bench": BENCH,
+    "lint": [tier for tier in TIERS if tier.name in ("lint", "sanity")],
+}
+
+
+def chosen(names: list[str]) -> list[Tier]:
+    by_name = {tier.name: tier for tier in [*TIERS, *SLOW, *BENCH]}
+    unknown = [name for name in names if name not in GROUPS and name not in by_name]
+    if unknown:
+        sys.exit(f"unknown tier {unknown[0]!r}; there are: {', '.join([*GROUPS, *by_name])}")
+    return [tier for name in names for tier in (GROUPS.get(name) or [by_name[name]])]
+
+
+def run(tier: Tier, end: float | None) -> tuple[str, float]:
+    """(result, seconds); the result begins with passed, failed or skipped."""
+    if reason := tier.missing():
+        return f"skipped: {reason}", 0
+    if end and time.time() + tier.minutes * 60 * 3 > end:
+        return f"skipped: not sure to end in time (usually {tier.minutes:g} min)", 0
+    print(f"\n=== {tier.name}: {tier.what}", flush=True)
+    started = time.monotonic()
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PATH": f"{BIN}:{os.environ['PATH']}"}
+    failed = [c for c in tier.commands if subprocess.run(c, cwd=ROOT, env=environment, check=False).returncode]
+    for command in failed:
+        print(f"FAILED: {' '.join(command)}", flush=True)
+    return ("failed" if failed else "passed"), time.monotonic() - started
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tiers", nargs="+")
+    parser.add_argument("--require", default="", help="tiers that must not be skipped")
+    parser.add_argument("--end", type=float, help="moment (seconds since 1970) by which everything must have ended")
+    options = parser.parse_args()
+    results = [(tier, *run(tier, options.end)) for tier in chosen(options.tiers)]
+    required = {name for name in options.require.split(",") if name}
+    print("\n=== tiers")
+    for tier, result, seconds in results:
+        print(f"  {tier.name:<12} {result}" + (f" in {seconds:.0f} s" if seconds else ""))
+    bad = [tier.name for tier, result, _ in results if result == "failed"]
+    bad += [tier.name for tier, result, _ in results if result.startswith("skipped") and tier.name in required]
+    left_out = [name for name in ("kills", "fuzz") if name not in {tier.name for tier, _, _ in results}]
+    if "test" in options.tiers and left_out:
+        print(f"  {', '.join(left_out):<12} left out: slow tiers, run them with: make test-slow")
+    if bad:
+        print(f"  not good: {', '.join(bad)}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
