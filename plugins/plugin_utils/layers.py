@@ -22,10 +22,15 @@ def layer_rows(group_names: Iterable[str]) -> list[dict[str, Any]]:
 
 def code_digests(row: Mapping[str, Any]) -> dict[str, str]:
     """SHA-256 of every file the layer's result depends on, by path relative to the collection."""
-    role = ROOT / "roles" / row["layer"]
-    files = sorted(path for path in role.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    files += [ROOT / name for name in row["uses"]]
+    names = [f"roles/{row['layer']}", *row["uses"]]
+    files = sorted({path for name in names for path in _files(ROOT / name)})
     return {str(path.relative_to(ROOT)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _files(path: Path) -> list[Path]:
+    """The file itself, or every file below the directory."""
+    inside = path.rglob("*") if path.is_dir() else [path]
+    return [file for file in inside if file.is_file() and "__pycache__" not in file.parts]
 
 
 class RoleReader:
