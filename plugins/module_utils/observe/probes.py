@@ -7,7 +7,7 @@ missing, `otherwise` names another way to the same text. No probe needs root; `r
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence, Union
+from typing import Mapping, NamedTuple, Sequence, Union
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe import python_script, scripts
 
@@ -311,3 +311,11 @@ def _python(options: Options) -> tuple[Part, ...]:
     if not options.python:
         return ()
     return (Command((options.python, "-c", python_script.SCRIPT)),)
+
+
+def choose(probes: Mapping[str, Probe], wanted: Sequence[str]) -> dict[str, Probe]:
+    """The probes with these ids; all when none is named."""
+    unknown = sorted(set(wanted) - set(probes))
+    if unknown:
+        raise ValueError(f"probes: there is no probe {', '.join(unknown)}; there are {', '.join(sorted(probes))}")
+    return {name: probe for name, probe in probes.items() if not wanted or name in wanted}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from ansible_collections.trainrig.gpu.plugins.module_utils.observe.parsers import system
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe.parsers import documents, machine, system
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.reading import Facts, Parser
 
 #: Probe id -> parser. A parser takes a Reading and returns {place in the Observation: value}.
@@ -18,6 +18,18 @@ PARSERS: dict[str, Parser] = {
     "boot_id": system.boot_id,
     "kernels": system.kernels,
     "identity": system.identity,
+    # the machine
+    "numa": machine.numa,
+    "cpu": machine.cpu,
+    "virt": machine.virt,
+    "memory": machine.memory,
+    "disks": machine.disks,
+    "shm": machine.shm,
+    "sysctl": machine.sysctl,
+    # documents
+    "manifest": documents.manifest,
+    "pending_reboot": documents.pending_reboot,
+    "python_env": documents.python_env,
 }
 
 #: Name -> join: (facts placed under "join.", Observation so far) -> facts. In this order, after all parsers.
