@@ -36,15 +36,20 @@ _SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
         **_unknown("gpus smi_error topology processes nvswitches proc_gpus fabricmanager_version"),
     },
     "rdma": _nothing("devices stack mlxconfig"),
-    "packages": _nothing("dpkg dpkg_entries held rpm versionlock policy history sources keys apt_config dkms dkms_log"),
+    "packages": _nothing(
+        "dpkg dpkg_entries held rpm rpm_entries versionlock policy history sources keys apt_config apt_settings apt_pins"
+        " dkms dkms_log"
+    ),
     "network": _nothing("addresses routes listening hostname fqdn etc_hosts resolved"),
-    "limits": _nothing("login sshd_child files"),
+    "limits": _nothing("login sshd_child files entries"),
     "machine": _nothing(
         "cpu numa virt container memory_mib memory_available_mib shm_mib shm_raw block_devices filesystems sysctl"
     ),
-    "configuration": _nothing("modprobe nccl_conf environment compilers"),
+    "configuration": _nothing(
+        "modprobe modprobe_directives nccl_conf environment variables library_paths libraries compilers"
+    ),
     "containers": _nothing(
-        "docker_version daemon_json daemon_json_error nvidia_ctk snap_docker cdi_devices cdi_libcuda"
+        "docker_version docker_error daemon_json daemon_json_error nvidia_ctk snap_docker cdi_devices cdi_libcuda"
     ),
 }
 _WHOLE = "identity pci journal_nvidia kernel_log units python_env accelerators manifest pending_reboot"

@@ -5,7 +5,25 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from ansible_collections.trainrig.gpu.plugins.module_utils.observe.parsers import documents, machine, system
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe.parsers import (
+    accelerators,
+    apt,
+    apt_config,
+    apt_sources,
+    configuration,
+    containers,
+    dkms,
+    documents,
+    dpkg,
+    limits,
+    machine,
+    network,
+    rdma,
+    rdma_stack,
+    rpm,
+    system,
+    units,
+)
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.reading import Facts, Parser
 
 #: Probe id -> parser. A parser takes a Reading and returns {place in the Observation: value}.
@@ -26,6 +44,43 @@ PARSERS: dict[str, Parser] = {
     "disks": machine.disks,
     "shm": machine.shm,
     "sysctl": machine.sysctl,
+    # packages
+    "dpkg": dpkg.dpkg,
+    "apt_holds": dpkg.apt_holds,
+    "apt_policy": apt.apt_policy,
+    "apt_history": apt.apt_history,
+    "apt_sources": apt_sources.apt_sources,
+    "apt_config": apt_config.apt_config,
+    "rpm": rpm.rpm,
+    "dnf_versionlock": rpm.dnf_versionlock,
+    "dkms": dkms.dkms,
+    "dkms_log": dkms.dkms_log,
+    "secure_boot": dkms.secure_boot,
+    "units": units.units,
+    # the fabric
+    "ibstat": rdma.ibstat,
+    "ibv_devinfo": rdma.ibv_devinfo,
+    "rdma_link": rdma.rdma_link,
+    "gids": rdma.gids,
+    "mlxconfig": rdma_stack.mlxconfig,
+    "rdma_stack": rdma_stack.rdma_stack,
+    # configuration
+    "modprobe": configuration.modprobe,
+    "nccl_conf": configuration.nccl_conf,
+    "env_paths": configuration.env_paths,
+    "compilers": configuration.compilers,
+    "limits": limits.limits,
+    # the network
+    "ip_addr": network.ip_addr,
+    "ip_route": network.ip_route,
+    "ports": network.ports,
+    "hosts": network.hosts,
+    # containers, other accelerators
+    "containers": containers.containers,
+    "cdi": containers.cdi,
+    "npu_smi": accelerators.npu_smi,
+    "cnmon": accelerators.cnmon,
+    "rocm_smi": accelerators.rocm_smi,
     # documents
     "manifest": documents.manifest,
     "pending_reboot": documents.pending_reboot,
@@ -33,4 +88,7 @@ PARSERS: dict[str, Parser] = {
 }
 
 #: Name -> join: (facts placed under "join.", Observation so far) -> facts. In this order, after all parsers.
-JOINS: dict[str, Callable[[Facts, dict[str, Any]], Facts]] = {}
+JOINS: dict[str, Callable[[Facts, dict[str, Any]], Facts]] = {
+    "rdma_devices": rdma.devices,
+    "accelerators": accelerators.accelerators,
+}

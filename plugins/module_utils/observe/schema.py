@@ -5,6 +5,7 @@ Units are in the names. Unknown is ``None``; a list is ``[]`` only when its prob
 answered and there was nothing. A whole section is ``None`` when none of its probes
 answered. Facts that can become evidence keep their raw line in ``raw``.
 """
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
@@ -217,6 +218,7 @@ class RdmaDevice(TypedDict):
     board: Optional[str]
     firmware: Optional[str]
     ca_type: Optional[str]
+    virtual: Optional[bool]  # a virtual function of SR-IOV
     ports: List[RdmaPort]
 
 
@@ -226,7 +228,7 @@ class RdmaStack(TypedDict):
     memory_peers: Optional[List[str]]
     class_devices: Optional[List[str]]
     char_devices: Optional[List[str]]
-    qos: Dict[str, Dict[str, Any]]  # device -> {trust, pfc, roce_tos, raw}
+    qos: Dict[str, Dict[str, Any]]  # netdev or device -> {trust, pfc: [priorities with flow control], roce_tos, raw}
 
 
 class Rdma(TypedDict):
@@ -242,18 +244,30 @@ class DpkgEntry(TypedDict):
     state: str  # ii, iF, iU, rc ...
 
 
+class RpmEntry(TypedDict):
+    name: str
+    version: str  # epoch:version-release, the epoch only where it is not 0
+    arch: str
+
+
 class Packages(TypedDict):
     dpkg: Optional[Dict[str, str]]  # installed: name -> version
     dpkg_entries: Optional[List[DpkgEntry]]  # every row, other states too
     held: Optional[List[str]]
     rpm: Optional[Dict[str, str]]
+    rpm_entries: Optional[List[RpmEntry]]  # every row: kernels are installed several times
     versionlock: Optional[List[str]]
-    policy: Optional[Dict[str, Dict[str, Any]]]  # {installed, candidate, versions: [{version, priority, origins: [text]}]}
-    history: Optional[List[Dict[str, Any]]]  # {start, commandline, actions: {upgrade: [{name, from, to}]}}
-    sources: Optional[List[Dict[str, Any]]]  # {file, types, uris, suites, components, signed_by, trusted, enabled, raw}
+    # {installed, candidate, pin, raw, versions: [{version, priority, installed, phased_percent, origins: [text], raw}]}
+    policy: Optional[Dict[str, Dict[str, Any]]]
+    # {start, end, commandline, requested_by, error, actions: {upgrade: [{name, arch, from, to, automatic, raw}]}}
+    history: Optional[List[Dict[str, Any]]]
+    # {file, types, uris, suites, components, architectures, signed_by, trusted, enabled, raw}
+    sources: Optional[List[Dict[str, Any]]]
     keys: Optional[List[Dict[str, str]]]  # {keyring, fingerprint, uid}
     apt_config: Optional[Dict[str, str]]  # file -> text
-    dkms: Optional[List[Dict[str, Any]]]  # {module, version, kernel, arch, state, raw}
+    apt_settings: Optional[Dict[str, List[str]]]  # what apt.conf.d adds up to: "Unattended-Upgrade::Mail": ["root"]
+    apt_pins: Optional[List[Dict[str, Any]]]  # {file, packages: [pattern], pin, priority, raw}
+    dkms: Optional[List[Dict[str, Any]]]  # {module, version, kernel, arch, state, warning, raw}
     dkms_log: Optional[str]
 
 
@@ -270,17 +284,27 @@ class Unit(TypedDict):
 class Network(TypedDict):
     addresses: Optional[List[Dict[str, Any]]]  # `ip -j addr`, as parsed JSON
     routes: Optional[List[Dict[str, Any]]]
-    listening: Optional[List[Dict[str, Any]]]  # {address, port, process, pid}
+    listening: Optional[List[Dict[str, Any]]]  # {address, interface, port, process, pid, raw}
     hostname: Optional[str]
     fqdn: Optional[str]
     etc_hosts: Optional[List[Dict[str, Any]]]  # {address, names, raw}
     resolved: Optional[Dict[str, List[str]]]  # name -> addresses
 
 
+class LimitEntry(TypedDict):
+    file: str
+    domain: str  # a user, @group, *
+    type: str  # soft | hard | -
+    item: str  # memlock, nofile ...
+    value: str
+    raw: str
+
+
 class Limits(TypedDict):
-    login: Optional[Dict[str, Dict[str, str]]]  # {"Max locked memory": {soft, hard}}
+    login: Optional[Dict[str, Dict[str, str]]]  # {"Max locked memory": {soft, hard, unit, raw}}
     sshd_child: Optional[Dict[str, Dict[str, str]]]
     files: Optional[Dict[str, str]]
+    entries: Optional[List[LimitEntry]]  # what the files say
 
 
 class Machine(TypedDict):
@@ -297,15 +321,48 @@ class Machine(TypedDict):
     sysctl: Optional[Dict[str, str]]
 
 
+class ModprobeDirective(TypedDict):
+    file: str
+    directive: str  # blacklist, options, install, alias, softdep, load (modules-load.d) ...
+    module: str  # with _ for -
+    arguments: str
+    raw: str
+
+
+class Variable(TypedDict):
+    file: str  # or `login: env`
+    name: str
+    value: str
+    raw: str
+
+
+class LibraryPath(TypedDict):
+    file: str  # of ld.so.conf.d
+    path: str
+    raw: str
+
+
+class SharedLibrary(TypedDict):
+    name: str  # libcuda.so.1
+    flags: str  # libc6,x86-64
+    path: str
+    raw: str
+
+
 class Configuration(TypedDict):
     modprobe: Optional[Dict[str, str]]  # file -> text
-    nccl_conf: Optional[Dict[str, Dict[str, str]]]  # file -> {NAME: value}
+    modprobe_directives: Optional[List[ModprobeDirective]]
+    nccl_conf: Optional[Dict[str, Dict[str, str]]]  # file -> {NAME: value}, the value as NCCL takes it
     environment: Optional[Dict[str, str]]  # file or `login: env` or `ldconfig -p` -> text
-    compilers: Optional[Dict[str, Optional[str]]]  # {gcc, nvcc}
+    variables: Optional[List[Variable]]
+    library_paths: Optional[List[LibraryPath]]
+    libraries: Optional[List[SharedLibrary]]  # of `ldconfig -p`, in its order: the first of a name is loaded
+    compilers: Optional[Dict[str, Optional[str]]]  # {gcc, nvcc, kernel: the compiler that built the running kernel}
 
 
 class Containers(TypedDict):
     docker_version: Optional[str]
+    docker_error: Optional[str]  # why the daemon did not answer
     daemon_json: Optional[Dict[str, Any]]
     daemon_json_error: Optional[str]
     nvidia_ctk: Optional[str]
@@ -319,6 +376,7 @@ class Accelerator(TypedDict):
     index: Optional[int]
     name: Optional[str]
     health: Optional[str]
+    pci_address: Optional[str]
     raw: str
 
 
@@ -340,7 +398,9 @@ class Observation(TypedDict, total=False):
     machine: Machine
     configuration: Configuration
     containers: Containers
-    python_env: Optional[Dict[str, Any]]  # the probe's JSON as design of the probe: {interpreter, python, packages, torch, env, pip_config}
+    python_env: Optional[
+        Dict[str, Any]
+    ]  # the probe's JSON as design of the probe: {interpreter, python, packages, torch, env, pip_config}
     accelerators: Optional[List[Accelerator]]
     manifest: Optional[Dict[str, Any]]
     pending_reboot: Optional[Dict[str, Any]]

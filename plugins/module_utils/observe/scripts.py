@@ -122,6 +122,19 @@ for d in /sys/class/infiniband/*; do
 done
 """
 
+#: Where each RDMA device hangs: its link names the PCI functions above it.
+RDMA_LINKS = r"""
+[ -d /sys/class/infiniband ] || exit 127
+ls -l /sys/class/infiniband
+"""
+
+#: The RDMA devices that are virtual functions, one a line.
+RDMA_VIRTUAL = r"""
+cd /sys/class/infiniband 2>/dev/null || exit 127
+for d in *; do [ -e "$d/device/physfn" ] && printf '%s\n' "$d"; done
+exit 0
+"""
+
 #: One section a Mellanox function: its firmware settings.
 MLXCONFIG = r"""
 command -v mlxconfig >/dev/null 2>&1 || exit 127
