@@ -1,0 +1,87 @@
+"""Controller side of trainrig.gpu.report: builds the report, writes it, says what was found and ends with the verdict."""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.trainrig.gpu.plugins.module_utils.report._interim import verdict
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.build import STOPPING, VERDICTS, build
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.table import closing, findings_table
+from ansible_collections.trainrig.gpu.plugins.plugin_utils import report_files, report_inputs
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
+
+_ARGUMENTS = {
+    "directory": {"type": "path"},
+    "phase": {"type": "str", "choices": ["site", "verify", "plan", "preflight"], "default": "site"},
+    "hosts": {"type": "dict"},
+    "lock_digest": {"type": "str"},
+    "started": {"type": "str"},
+    "fail_on": {"type": "list", "elements": "str", "choices": list(VERDICTS), "default": list(STOPPING)},
+}
+
+
+class ActionModule(ActionBase):
+    """Writes a report of the whole run; fails, after writing, on the verdicts that ask for it."""
+
+    _requires_connection = False
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        variables = task_vars or {}
+        _validated, arguments = self.validate_argument_spec(_ARGUMENTS)
+        arguments = plain(arguments)
+        now = datetime.now(timezone.utc)
+        source = report_inputs.inventory_source(variables)
+        inventory = report_inputs.inventory_name(source)
+        report = build(
+            hosts=arguments["hosts"] if arguments["hosts"] is not None else report_inputs.hosts(variables, now),
+            judge=verdict,
+            inventory=inventory,
+            phase=arguments["phase"],
+            finished=now.strftime(report_inputs.TIME_FORMAT),
+            started=arguments["started"] or report_inputs.first(variables, "trainrig_started"),
+            lock_digest=arguments["lock_digest"] or report_inputs.first(variables, "trainrig_lock_digest"),
+            source=source,
+        )
+        directory = Path(arguments["directory"] or Path("reports") / inventory)
+        return self._publish(report, directory, now.strftime("%Y%m%dT%H%M%SZ"), arguments["fail_on"])
+
+    def _publish(self, report: dict[str, Any], directory: Path, stamp: str, fail_on: list[str]) -> dict[str, Any]:
+        written = None
+        if self._task.check_mode:
+            report_files.check(report)
+        else:
+            written = report_files.write(report, directory, stamp)
+        self._say(report)
+        shown = os.path.relpath(written) if written and written.resolve().is_relative_to(Path.cwd()) else written
+        paths = {name: f"{shown}/report.{name}" if shown else None for name in ("json", "html", "xml")}
+        lines = closing(report["verdict"], report["reasons"], paths["html"] or "not written in check mode")
+        # A report on the controller is no change of a node: never `changed`.
+        result: dict[str, Any] = {
+            "changed": False,
+            "verdict": report["verdict"],
+            "reason": "; ".join(report["reasons"]),
+            "directory": str(shown) if shown else None,
+            "report": paths["html"],
+            "paths": paths,
+            "msg": "\n".join(lines),
+            # Where another callback prints the run, this is how a person sees the verdict.
+            "_ansible_verbose_always": True,
+        }
+        # In check mode nothing could be verified, so that an incomplete proof is the normal end.
+        tolerated = {"incomplete"} if self._task.check_mode else set()
+        if report["verdict"] in set(fail_on) - tolerated:
+            result["failed"] = True
+        return result
+
+    def _say(self, report: dict[str, Any]) -> None:
+        width = min(shutil.get_terminal_size((120, 24)).columns, 160)
+        lines = findings_table(report["findings"], width)
+        if lines:
+            Display().display("\n".join(["", *lines]))

@@ -1,0 +1,121 @@
+"""Builds the report of a run: hosts, findings, measurements, verdict and what to type now. Pure: data in, data out."""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+import json
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
+
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import SEVERITIES, natural
+from ansible_collections.trainrig.gpu.plugins.module_utils.report import hosts as host_entries
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.next_steps import next_steps
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import age, count, listed
+
+SCHEMA = 1
+VERDICTS = ("pass", "warn", "fail", "refuse", "incomplete")
+#: Verdicts that make the run exit non-zero.
+STOPPING = ("fail", "refuse", "incomplete")
+
+Judge = Callable[[List[Dict[str, Any]], List[Dict[str, Any]], Dict[str, str]], str]
+
+
+def _distinct(items: Iterable[Any]) -> List[Any]:
+    """Each item once, in the order of first appearance: what holds for a fleet is on record at every host of it."""
+    seen = {}
+    for item in items:
+        seen.setdefault(json.dumps(item, sort_keys=True, default=str), item)
+    return list(seen.values())
+
+
+def _severity(finding: Mapping[str, Any]) -> int:
+    name = finding.get("severity")
+    return SEVERITIES.index(str(name)) if name in SEVERITIES else len(SEVERITIES)
+
+
+def _ordered(findings: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    def key(one: Mapping[str, Any]) -> Any:
+        return (_severity(one), natural(str(one.get("host") or "")), str(one.get("rule")), str(one.get("summary")))
+
+    return sorted(findings, key=key)
+
+
+def _findings(hosts: Mapping[str, Mapping[str, Any]], phase: str) -> List[Dict[str, Any]]:
+    found: List[Dict[str, Any]] = []
+    for name, host in hosts.items():
+        found += host.get("findings") or []
+        found += [{**one, "carried": True} for one in (host.get("carried") or {}).get("findings") or []]
+        found += host_entries.run_findings(name, host, phase)
+    return _ordered(_distinct(found))
+
+
+def _measurements(hosts: Mapping[str, Mapping[str, Any]]) -> List[Dict[str, Any]]:
+    fresh = [one for host in hosts.values() for one in host.get("measurements") or []]
+    old = [
+        {**one, "carried": True}
+        for host in hosts.values()
+        for one in (host.get("carried") or {}).get("measurements") or []
+    ]
+    return _distinct(fresh + old)
+
+
+def reasons(
+    findings: List[Dict[str, Any]], measurements: List[Dict[str, Any]], entries: Mapping[str, Mapping[str, Any]]
+) -> List[str]:
+    """Why the verdict is what it is, in a person's words, the gravest first."""
+    found = []
+    for severity in SEVERITIES[:-1]:
+        some = [one for one in findings if one.get("severity") == severity and one.get("rule") != "run.unreachable"]
+        if some:
+            found.append(count(len(some), f"finding of severity {severity}", f"findings of severity {severity}"))
+    failed = [one for one in measurements if one.get("status") == "fail"]
+    if failed:
+        found.append(count(len(failed), "measurement") + " failed")
+    for state, text in (("unreachable", "not reached"), ("deferred", "not finished")):
+        names = [name for name, one in entries.items() if one["state"] == state]
+        if names:
+            found.append(f"{text}: {listed(names)}")
+    ages = [one["carried"]["age_s"] for one in entries.values() if one["carried"]]
+    if ages:
+        known = [value for value in ages if value is not None]
+        found.append(f"verified {age(max(known))} ago, unchanged since" if known else "verified earlier, unchanged since")
+    if not entries:
+        found.append("the inventory has no hosts")
+    return found
+
+
+def build(
+    hosts: Mapping[str, Mapping[str, Any]],
+    judge: Judge,
+    inventory: str,
+    phase: str,
+    finished: str,
+    started: Optional[str] = None,
+    lock_digest: Optional[str] = None,
+    source: Optional[str] = None,
+) -> Dict[str, Any]:
+    """The content of report.json.
+
+    ``hosts`` maps each host of the inventory to what the run knows about it (see `module_utils.report.hosts`),
+    ``judge`` gives the verdict over findings, measurements and the hosts' states, ``source`` is the inventory as it is
+    given to ``-i``.
+    """
+    names = sorted(hosts, key=natural)
+    ordered = {name: hosts[name] for name in names}
+    entries = {name: host_entries.entry(ordered[name], phase) for name in names}
+    findings = _findings(ordered, phase)
+    measurements = _measurements(ordered)
+    states = {name: entries[name]["state"] for name in names}
+    verdict = judge(findings, measurements, states) if names else "incomplete"
+    return {
+        "schema": SCHEMA,
+        "started": started or finished,
+        "finished": finished,
+        "inventory": inventory,
+        "phase": phase,
+        "lock_digest": lock_digest,
+        "verdict": verdict,
+        "reasons": reasons(findings, measurements, entries),
+        "hosts": entries,
+        "findings": findings,
+        "measurements": measurements,
+        "next": next_steps(ordered, states, findings, measurements, verdict, phase, source),
+    }

@@ -1,0 +1,133 @@
+"""What to type now: how to start a job on what was verified, and the first thing to do where it is not ready."""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+import posixpath
+import shlex
+from typing import Any, Dict, List, Mapping, Optional
+
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.network import choose
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import part, usable_gpus
+
+#: torchrun's own default port for a static rendezvous.
+_PORT = 29500
+#: Worst first; information alone asks for nothing.
+_ASKING = ("refuse", "fail", "warn")
+_PLAYBOOKS = {"site": "site", "verify": "verify", "plan": "plan", "preflight": "site"}
+
+
+def environment(host: Mapping[str, Any]) -> Optional[str]:
+    """The line that puts the host's environment on PATH: ours, or the one that was verified instead."""
+    interpreter = host.get("python")
+    if interpreter:
+        activate = posixpath.join(posixpath.dirname(str(interpreter)), "activate")
+        # A distribution's own interpreter has no activate file beside it, and needs none.
+        return None if posixpath.dirname(str(interpreter)) in ("/usr/bin", "/bin") else f"source {shlex.quote(activate)}"
+    prefix = host.get("prefix")
+    return f"source {shlex.quote(posixpath.join(str(prefix), 'env/bin/activate'))}" if prefix else None
+
+
+def processes(host: Mapping[str, Any], measurements: List[Mapping[str, Any]]) -> Optional[int]:
+    """Processes per node: one per usable GPU where torch can use them, else as many as the verification ran."""
+    observation = host.get("observation") or {}
+    gpus = usable_gpus(observation)
+    if gpus and (part(observation, "nvidia", "driver", "library") or part(observation, "nvidia", "driver", "module")):
+        return len(gpus)
+    for one in measurements:
+        if one.get("stage") == "ddp" and one.get("ranks"):
+            return max(1, int(one["ranks"]) // max(1, int(one.get("nodes") or 1)))
+    return None
+
+
+def _endpoint(address: str) -> str:
+    return f"[{address}]:{_PORT}" if ":" in address else f"{address}:{_PORT}"
+
+
+def torchrun(nodes: int, nproc: Optional[int], address: Optional[str], interfaces: List[str]) -> Optional[str]:
+    """The launch line. On several nodes it is typed on each of them; the same line everywhere."""
+    if nproc is None:
+        return None
+    if nodes == 1:
+        return f"torchrun --standalone --nproc-per-node={nproc} train.py"
+    if address is None:
+        return None
+    named = f"NCCL_SOCKET_IFNAME={interfaces[0]} GLOO_SOCKET_IFNAME={interfaces[0]} " if len(interfaces) == 1 else ""
+    return (
+        f"{named}torchrun --nnodes={nodes} --nproc-per-node={nproc} "
+        f"--rdzv-id=job1 --rdzv-backend=c10d --rdzv-endpoint={_endpoint(address)} train.py"
+    )
+
+
+def container_mounts(host: Mapping[str, Any]) -> List[str]:
+    """What a container needs to see the same things: options as docker and podman take them."""
+    observation = host.get("observation") or {}
+    options = ["--ipc=host"]
+    if usable_gpus(observation):
+        cdi = part(observation, "containers", "cdi_devices")
+        options.append("--device nvidia.com/gpu=all" if cdi else "--gpus all")
+    if part(observation, "rdma", "devices"):
+        options += ["--network=host", "--ulimit memlock=-1", "--device /dev/infiniband"]
+    if "/etc/nccl.conf" in (part(observation, "configuration", "nccl_conf") or {}):
+        options.append("-v /etc/nccl.conf:/etc/nccl.conf:ro")
+    if host.get("prefix") and not host.get("python"):
+        path = shlex.quote(str(host["prefix"]))
+        options.append(f"-v {path}:{path}:ro")
+    return options
+
+
+def commands(findings: List[Mapping[str, Any]], verdict: str, phase: str, source: Optional[str]) -> List[Dict[str, Any]]:
+    """What to do, the most urgent first, each thing once with the hosts it is for; then how to look again."""
+    if verdict == "pass":
+        return []
+    steps: Dict[str, Dict[str, Any]] = {}
+    urgent = [one for severity in _ASKING for one in findings if one.get("severity") == severity]
+    waiting = [one for one in findings if one.get("rule", "").startswith("run.") and one.get("severity") == "info"]
+    for finding in urgent + waiting:
+        action = finding.get("action") or {}
+        text = str(action.get("text") or "").strip()
+        if not text:
+            continue
+        step = steps.setdefault(text, {"text": text, "hosts": [], "because": finding.get("rule")})
+        host = finding.get("host")
+        if host and host not in step["hosts"]:
+            step["hosts"].append(host)
+    ordered = list(steps.values())
+    if source:
+        again = f"ansible-playbook trainrig.gpu.{_PLAYBOOKS.get(phase, 'site')} -i {shlex.quote(source)}"
+        ordered.append({"text": again, "hosts": [], "because": None})
+    return ordered
+
+
+def next_steps(
+    hosts: Mapping[str, Mapping[str, Any]],
+    states: Mapping[str, str],
+    findings: List[Mapping[str, Any]],
+    measurements: List[Mapping[str, Any]],
+    verdict: str,
+    phase: str,
+    source: Optional[str],
+) -> Dict[str, Any]:
+    """The report's ``next`` block. A job is described over the hosts that are ready; unknown is ``None``."""
+    ready = [name for name, state in states.items() if state == "ok" and hosts[name].get("observation")]
+    first = hosts[ready[0]] if ready else {}
+    choice = None
+    if len(ready) > 1:
+        declared = {name: hosts[name].get("private_address") for name in ready}
+        choice = choose({name: hosts[name]["observation"] for name in ready}, declared)
+    counts = {processes(hosts[name], measurements) for name in ready}
+    # torchrun needs the same count everywhere; the smallest is what every node can serve.
+    known = [count for count in counts if count is not None]
+    nproc = min(known) if known and None not in counts else None
+    interfaces = sorted(set(choice.interfaces.values())) if choice else []
+    address = choice.addresses[ready[0]] if choice else None
+    line = torchrun(len(ready), nproc, address, interfaces) if ready else None
+    return {
+        "hosts": ready,
+        "environment": environment(first) if ready else None,
+        "torchrun": line,
+        "rendezvous": _endpoint(address) if address else None,
+        "interface": interfaces[0] if len(interfaces) == 1 else None,
+        "interfaces": choice.interfaces if choice else None,
+        "container_mounts": container_mounts(first) if ready else None,
+        "commands": commands(findings, verdict, phase, source),
+    }

@@ -1,0 +1,80 @@
+"""The few facts of an Observation that a report repeats about a host. Unknown stays ``None``."""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+
+def part(mapping: Optional[Mapping[str, Any]], *keys: str) -> Any:
+    """The value under nested keys, or ``None`` where any of them is missing or is not a mapping."""
+    value: Any = mapping
+    for key in keys:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def usable_gpus(observation: Mapping[str, Any]) -> Optional[List[Mapping[str, Any]]]:
+    """The GPUs a job can use: neither lost nor left out on request. ``None`` when no probe could tell."""
+    gpus = part(observation, "nvidia", "gpus")
+    if not isinstance(gpus, list):
+        return None
+    return [gpu for gpu in gpus if not gpu.get("lost") and not gpu.get("hidden")]
+
+
+def gpu_groups(observation: Mapping[str, Any]) -> Optional[List[Dict[str, Any]]]:
+    """The GPUs by kind: how many of which, with how much memory."""
+    gpus = part(observation, "nvidia", "gpus")
+    if not isinstance(gpus, list):
+        return None
+    counts: Dict[Tuple[Any, Any, Any], int] = {}
+    for gpu in gpus:
+        kind = (gpu.get("model"), gpu.get("name"), gpu.get("memory_mib"))
+        counts[kind] = counts.get(kind, 0) + 1
+    return [
+        {"model": model, "name": name, "memory_mib": memory, "count": count}
+        for (model, name, memory), count in counts.items()
+    ]
+
+
+def _ports(observation: Mapping[str, Any]) -> Optional[List[Dict[str, Any]]]:
+    devices = part(observation, "rdma", "devices")
+    if not isinstance(devices, list):
+        return None
+    return [
+        {
+            "device": device.get("name"),
+            "port": port.get("port"),
+            "state": port.get("state"),
+            "rate_gbit_s": port.get("rate_gbit_s"),
+            "link_layer": port.get("link_layer"),
+        }
+        for device in devices
+        for port in device.get("ports") or []
+    ]
+
+
+def summarise(observation: Mapping[str, Any]) -> Dict[str, Any]:
+    """What report.json says about a host's hardware and software."""
+    env = part(observation, "python_env")
+    gpus = part(observation, "nvidia", "gpus")
+    return {
+        "os": {key: part(observation, "os", key) for key in ("id", "version_id", "arch", "kernel")},
+        "virt": part(observation, "machine", "virt"),
+        "container": part(observation, "machine", "container"),
+        "cpu": {key: part(observation, "machine", "cpu", key) for key in ("model", "cores", "threads")},
+        "memory_mib": part(observation, "machine", "memory_mib"),
+        "gpus": gpu_groups(observation),
+        "gpus_lost": None if not isinstance(gpus, list) else sum(1 for gpu in gpus if gpu.get("lost")),
+        "driver": {key: part(observation, "nvidia", "driver", key) for key in ("module", "library", "cuda")},
+        "rdma": _ports(observation),
+        "python": {
+            "interpreter": part(env, "interpreter"),
+            "version": part(env, "python"),
+            "torch": part(env, "torch", "version"),
+            "torch_cuda": part(env, "torch", "cuda"),
+            "nccl": part(env, "torch", "nccl"),
+        },
+        "pending_reboot": bool(observation.get("pending_reboot")),
+    }

@@ -1,0 +1,68 @@
+"""The findings as lines for a terminal: severity, host, rule, summary and next step; the verdict last."""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+import textwrap
+from typing import Any, List, Mapping
+
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import count, one_line
+
+#: Narrower than this, a table of five columns cannot be read: one block a finding instead.
+_NARROW = 100
+_MARGIN = "  "
+_HEADINGS = ("severity", "host", "rule", "what was found", "next step")
+
+
+def _row(finding: Mapping[str, Any]) -> List[str]:
+    action = finding.get("action") or {}
+    return [
+        one_line(finding.get("severity")),
+        one_line(finding.get("host")) or "all",
+        one_line(finding.get("rule")),
+        one_line(finding.get("summary")),
+        one_line(action.get("text")) or "-",
+    ]
+
+
+def _wrap(text: str, width: int) -> List[str]:
+    return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+
+
+def _columns(rows: List[List[str]], width: int) -> List[str]:
+    fixed = [min(max(len(row[column]) for row in [list(_HEADINGS), *rows]), limit) for column, limit in ((0, 8), (1, 20), (2, 34))]
+    rest = max(width - sum(fixed) - 4 * len(_MARGIN), 40)
+    widths = [*fixed, rest // 2, rest - rest // 2]
+    lines = []
+    for row in [list(_HEADINGS), *rows]:
+        cells = [_wrap(cell, size) for cell, size in zip(row, widths)]
+        for index in range(max(map(len, cells))):
+            pieces = [(cell[index] if index < len(cell) else "").ljust(size) for cell, size in zip(cells, widths)]
+            lines.append(_MARGIN.join(pieces).rstrip())
+    return lines
+
+
+def _blocks(rows: List[List[str]], width: int) -> List[str]:
+    lines = []
+    for severity, host, rule, summary, action in rows:
+        lines += [f"{severity}  {host}  {rule}"]
+        for text in (summary, f"next: {action}"):
+            lines += textwrap.wrap(text, width, initial_indent=_MARGIN, subsequent_indent=_MARGIN * 2, break_on_hyphens=False)
+    return lines
+
+
+def findings_table(findings: List[Mapping[str, Any]], width: int = 120) -> List[str]:
+    """What asks for something, the worst first; information is only counted: it is in the report."""
+    shown = [_row(one) for one in findings if one.get("severity") != "info"]
+    lines = []
+    if shown:
+        lines += _blocks(shown, max(width, 40)) if width < _NARROW else _columns(shown, width)
+    information = len(findings) - len(shown)
+    if information:
+        lines.append(f"{count(information, 'finding')} of severity info: see the report")
+    return lines
+
+
+def closing(verdict: str, reasons: List[str], path: str) -> List[str]:
+    """The last two lines: the verdict with its reasons, and where the report is."""
+    why = "; ".join(map(one_line, reasons))
+    return [f"verdict: {verdict}" + (f" ({why})" if why else ""), f"report: {path}"]

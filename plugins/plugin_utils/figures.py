@@ -1,0 +1,111 @@
+"""Draws a report's curves with matplotlib as SVG that can stand inside a page. The same data gives the same bytes."""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import size
+
+#: Drawn with this colour, which nothing else uses, then replaced by the page's own text colour (light and dark).
+_INK = "#010203"
+#: Told apart with any colour vision, on light and on dark (Okabe and Ito); with markers for grey prints.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8c6d31")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_SETTINGS: Mapping[str, Any] = {
+    "svg.hashsalt": "trainrig",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "text.parse_math": False,
+    "text.color": _INK,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+}
+_ORIGIN = {"Date": None, "Creator": None, "Format": None, "Type": None}
+
+
+def available() -> bool:
+    """True where matplotlib can be imported."""
+    try:
+        import matplotlib  # noqa: F401 - only asked whether it is there; it is slow to load otherwise
+    except ImportError:
+        return False
+    return True
+
+
+def bandwidth(lines: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Bus bandwidth over message size: one curve per line, its threshold dashed and its ceiling dotted.
+
+    A line is ``{label, points: [{size_bytes, busbw_gb_s, threshold_gb_s, ceiling_gb_s, status}]}``; ``name`` keeps the
+    ids of several figures on one page apart.
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    with mpl.rc_context(dict(_SETTINGS)):
+        figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.subplots()
+        for index, line in enumerate(lines):
+            _draw(axes, line, _COLOURS[index % len(_COLOURS)], _MARKERS[index % len(_MARKERS)])
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.xaxis.set_major_locator(LogLocator(base=4, numticks=9))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: size(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:g}"))
+        axes.set_xlabel("message size")
+        axes.set_ylabel("bus bandwidth, GB/s")
+        axes.grid(True, alpha=0.25, linewidth=0.6)
+        if len(lines) > 1:
+            axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        stream = io.StringIO()
+        figure.savefig(stream, format="svg", transparent=True, metadata=dict(_ORIGIN))
+    return _inline(stream.getvalue(), name)
+
+
+def _draw(axes: Any, line: Mapping[str, Any], colour: str, marker: str) -> None:
+    points = sorted(
+        (one for one in line["points"] if one.get("size_bytes") and one.get("busbw_gb_s")),
+        key=lambda one: one["size_bytes"],
+    )
+    sizes = [one["size_bytes"] for one in points]
+    axes.plot(
+        sizes,
+        [one["busbw_gb_s"] for one in points],
+        color=colour,
+        marker=marker,
+        markersize=4,
+        linewidth=1.6,
+        label=line["label"],
+    )
+    for key, style in (("threshold_gb_s", "--"), ("ceiling_gb_s", ":")):
+        known = [(one["size_bytes"], one[key]) for one in points if one.get(key)]
+        if known:
+            axes.plot(*zip(*known), color=colour, linestyle=style, linewidth=1.2, marker="_", markersize=6)
+    failed = [(one["size_bytes"], one["busbw_gb_s"]) for one in points if one.get("status") == "fail"]
+    if failed:
+        axes.plot(*zip(*failed), linestyle="none", marker="o", markersize=10, fillstyle="none", color="#c62828")
+
+
+def _inline(svg: str, name: str) -> str:
+    """The figure without its file header and fixed size, its ids made unique, its ink the page's text colour."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    # Inside a page this rule would hold for the whole page.
+    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>\s*", "", svg, count=1, flags=re.DOTALL)
+    head, body = svg.split(">", 1)
+    head = re.sub(r'\s(xmlns(:\w+)?|version|width|height)="[^"]*"', "", head)
+    svg = f'{head} role="img" style="stroke-linejoin: round">{body}'.replace("xlink:href", "href").replace(_INK, "currentColor")
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    return re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", svg)

@@ -1,0 +1,96 @@
+"""Gathers what a run knows about every host of the inventory, from the variables that its plays left behind."""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
+
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def hosts(task_vars: Mapping[str, Any], now: datetime) -> dict[str, dict[str, Any]]:
+    """What the report is built from, for each host of the inventory. An implicit localhost is none of them."""
+    hostvars = task_vars["hostvars"]
+    return {name: _host(hostvars[name], now) for name in plain(task_vars["groups"]["all"])}
+
+
+def _host(variables: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    def value(name: str) -> Any:
+        found = variables.get(name)
+        return None if found is None else plain(found)
+
+    plan = value("trainrig_plan")
+    return {
+        "observation": value("trainrig_observation"),
+        "plan": plan,
+        "findings": [*(value("trainrig_findings") or []), *(value("verify_findings") or [])],
+        "failures": value("trainrig_failures"),
+        # No value and an empty list differ: nothing was measured, or it was and there is nothing to say.
+        "measurements": value("verify_measurements"),
+        "carried": _carried(value("trainrig_carried"), plan, now),
+        "profile": value("trainrig_profile"),
+        "prefix": value("trainrig_prefix"),
+        "python": value("trainrig_python"),
+        "address": value("ansible_host"),
+        "private_address": value("trainrig_private_address"),
+        "unreachable": _why_unreachable(value("trainrig_observed")),
+    }
+
+
+def _carried(given: dict[str, Any] | None, plan: dict[str, Any] | None, now: datetime) -> dict[str, Any] | None:
+    """The verification's record that still stands, with its age."""
+    record = given or ((plan or {}).get("verify") or {}).get("carried")
+    if not record:
+        return None
+    made = record.get("from") or record.get("at")
+    age_s = record.get("age_s")
+    if age_s is None and made:
+        try:
+            then = datetime.strptime(made, TIME_FORMAT).replace(tzinfo=timezone.utc)
+        except ValueError:
+            made = None
+        else:
+            # A node whose clock runs ahead must not give a negative age.
+            age_s = max((now - then).total_seconds(), 0.0)
+    return {**record, "from": made, "age_s": age_s}
+
+
+def _why_unreachable(observed: dict[str, Any] | None) -> str | None:
+    if observed and (observed.get("unreachable") or observed.get("failed")) and observed.get("msg"):
+        return " ".join(str(observed["msg"]).split())
+    return None
+
+
+def first(task_vars: Mapping[str, Any], name: str) -> Any:
+    """A variable that is the same for the whole run, from the first host that has it."""
+    for host in plain(task_vars["groups"]["all"]):
+        found = task_vars["hostvars"][host].get(name)
+        if found is not None:
+            return plain(found)
+    return None
+
+
+def inventory_source(task_vars: Mapping[str, Any]) -> str | None:
+    """The inventory as it can be given to -i again."""
+    sources = plain(task_vars.get("ansible_inventory_sources") or [])
+    if not sources:
+        return None
+    source = str(sources[0])
+    if "," in source:
+        return source
+    path = Path(source)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def inventory_name(source: str | None) -> str:
+    """inventories/prod and inventories/prod/hosts.yml are prod; cluster.yml is cluster."""
+    if source is None or "," in source:
+        return "hosts"
+    path = Path(source)
+    if path.suffix or path.name == "hosts":
+        return path.parent.name if path.stem == "hosts" and path.parent.name else path.stem
+    return path.name or "hosts"
