@@ -77,9 +77,19 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description:
-    - RV(plan.layers) lists C({layer, state, reasons, digest, inputs, resources, title, minutes, download_bytes}).
-    - RV(plan.dirty) names the layers to apply, in order. RV(plan.verify) says C({due, reasons, record, carried}).
+  description: What is dirty on this host.
   type: dict
   returned: always
+  contains:
+    layers:
+      description: Every layer that is switched on, in order, with its state, reasons, digest, inputs and what to expect.
+      type: list
+      elements: dict
+    dirty:
+      description: The layers to apply, in order.
+      type: list
+      elements: str
+    verify:
+      description: Whether the verification is due, why, and otherwise the result that still stands.
+      type: dict
 """
