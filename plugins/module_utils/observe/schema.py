@@ -265,7 +265,7 @@ class Packages(TypedDict):
     sources: Optional[List[Dict[str, Any]]]
     keys: Optional[List[Dict[str, str]]]  # {keyring, fingerprint, uid}
     apt_config: Optional[Dict[str, str]]  # file -> text
-    apt_settings: Optional[Dict[str, List[str]]]  # what apt.conf.d adds up to: "Unattended-Upgrade::Mail": ["root"]
+    apt_settings: Optional[Dict[str, List[str]]]  # what apt.conf.d adds up to, names in lower case
     apt_pins: Optional[List[Dict[str, Any]]]  # {file, packages: [pattern], pin, priority, raw}
     dkms: Optional[List[Dict[str, Any]]]  # {module, version, kernel, arch, state, warning, raw}
     dkms_log: Optional[str]

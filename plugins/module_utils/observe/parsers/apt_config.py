@@ -10,13 +10,17 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.observe.parsers.unrea
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.reading import Facts, Reading, integer, raw
 
 # What can begin a comment, and the quoted text in which nothing does.
-_MARK = re.compile(r'"[^"\n]{0,4000}"|/\*|//[^\n]*|(?m:^[ \t]*#(?!clear|include)[^\n]*)')
+_MARK = re.compile(r'"[^"\n]{0,4000}"|/\*|//[^\n]*|#(?!clear|include)[^\n]*')
 _TOKEN = re.compile(r'"([^"\n]{0,4000})"|([{};])|([^\s{};"]{1,400})')
 _DEPTH = 20
+_CLEAR = "#clear "
 
 
 def apt_config(reading: Reading) -> Facts:
-    """Each file's text; the settings they add up to, as apt merges them; every pin."""
+    """Each file's text; the settings they add up to, as apt merges them; every pin.
+
+    apt takes `APT::` and `Apt::` for the same, so the names of settings are in lower case here.
+    """
     files = {name: section.text for name, section in reading.sections.items() if not section.rc}
     unread = Unread(reading)
     settings: dict[str, list[str]] = {}
@@ -34,14 +38,15 @@ def apt_config(reading: Reading) -> Facts:
 
 def _merge(settings: dict[str, list[str]], file: str, text: str, unread: Unread) -> None:
     for key, value, is_list in _settings(file, text, unread):
-        if key.startswith("#clear "):
-            gone = key[len("#clear ") :]
-            for name in [name for name in settings if f"{name}::".lower().startswith(f"{gone.rstrip(':')}::".lower())]:
-                del settings[name]
+        name = key.lower()
+        if name.startswith(_CLEAR):
+            gone = name[len(_CLEAR) :].rstrip(":") + "::"
+            for cleared in [one for one in settings if f"{one}::".startswith(gone)]:
+                del settings[cleared]
         elif is_list:
-            settings.setdefault(key, []).append(value)
+            settings.setdefault(name, []).append(value)
         else:
-            settings[key] = [value]
+            settings[name] = [value]
 
 
 def _settings(file: str, text: str, unread: Unread) -> Iterator[tuple[str, str, bool]]:
@@ -73,8 +78,8 @@ def _settings(file: str, text: str, unread: Unread) -> Iterator[tuple[str, str, 
 
 def _setting(scope: list[str], words: list[tuple[str, bool]]) -> tuple[str, str, bool] | None:
     first, quoted = words[0]
-    if first == "#clear" and len(words) == 2:
-        return f"#clear {words[1][0]}", "", False
+    if first == _CLEAR.strip() and len(words) == 2:
+        return _CLEAR + words[1][0], "", False
     if len(words) == 1 and quoted and scope:
         return "::".join(scope), first, True
     if len(words) == 2 and not quoted:

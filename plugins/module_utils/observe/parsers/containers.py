@@ -23,7 +23,7 @@ def containers(reading: Reading) -> Facts:
     return {
         # Without a daemon the client still says its version, and fails.
         "containers.docker_version": _docker_version(engine.text) if engine else None,
-        "containers.docker_error": _docker_error(engine.text) if engine and engine.rc else None,
+        "containers.docker_error": _docker_error(f"{engine.text}\n{reading.err}") if engine and engine.rc else None,
         "containers.daemon_json": config,
         "containers.daemon_json_error": error,
         "containers.nvidia_ctk": ctk[1] if ctk else None,
@@ -45,7 +45,7 @@ def _docker_version(text: str) -> str | None:
 
 def _docker_error(text: str) -> str | None:
     found = re.search(r"(?mi)^.{0,200}(?:cannot connect|permission denied|error).{0,400}$", text)
-    return raw(found[0]) if found else None
+    return raw(re.sub(r"^\s*docker version: ", "", found[0])) if found else None
 
 
 def _daemon_json(reading: Reading) -> tuple[dict[str, Any] | None, str | None]:

@@ -95,10 +95,10 @@ def ibstat(reading: Reading) -> Facts:
             _device(seen, name)
         elif status:
             name, index = status[1], int(status[2])
-            _port(seen, name, index)["evidence"] = [f"{name} port {number}"]
+            _port(seen, name, index)["evidence"] = [f"{name} port {index}"]
         elif port and name:
             index = int(port[1])
-            _port(seen, name, index)["evidence"] = [f"CA '{name}' Port {number}"]
+            _port(seen, name, index)["evidence"] = [f"CA '{name}' Port {index}"]
         else:
             field = _FIELD.match(line)
             if not field or not name:
@@ -129,11 +129,17 @@ def _ibstat_port(port: dict[str, Any], field: str, value: str, line: str) -> Non
     elif field == "link layer":
         port["link_layer"] = present(value)
     elif field == "base lid":
-        port["lid"] = integer(value)
+        port["lid"] = _lid(value)
     elif field == "sm lid":
-        port["sm_lid"] = integer(value)
+        port["sm_lid"] = _lid(value)
     if field in ("state", "physical state", "phys state", "rate", "link layer"):
         port["evidence"].append(re.sub(r"\s+", " ", line))
+
+
+def _lid(value: str) -> int | None:
+    """ibstatus and some releases of ibstat print it in hexadecimal."""
+    hexadecimal = re.match(r"0x([0-9a-fA-F]{1,8})$", value.strip())
+    return int(hexadecimal[1], 16) if hexadecimal else integer(value)
 
 
 def _seal(seen: Seen) -> None:

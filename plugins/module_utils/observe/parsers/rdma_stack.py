@@ -18,6 +18,8 @@ _LINK = re.compile(r"(\S{1,64}) -> (\S{1,1000})$")
 
 def rdma_stack(reading: Reading) -> Facts:
     """The sections of the probe; one that is missing stays None."""
+    if all(section.rc for section in reading.sections.values()):
+        return {}
     stack: RdmaStack = {
         "ofed": _one(reading, "ofed_info -s").rstrip(":") or None,
         "ofed_kernel_source": _one(reading, "readlink /usr/src/ofa_kernel/default") or None,
