@@ -52,7 +52,7 @@ _SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
         "docker_version docker_error daemon_json daemon_json_error nvidia_ctk snap_docker cdi_devices cdi_libcuda"
     ),
 }
-_WHOLE = "identity pci journal_nvidia kernel_log units python_env accelerators manifest pending_reboot"
+_WHOLE = "identity pci journal_nvidia kernel_log units python_env accelerators manifest pending_reboot interpreters"
 
 
 def empty() -> schema.Observation:

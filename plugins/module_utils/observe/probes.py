@@ -300,6 +300,7 @@ def table(options: Options = Options()) -> dict[str, Probe]:  # noqa: B008 - Opt
         Probe("rocm_smi", (command("rocm-smi -a --json", otherwise=[("rocm-smi", "-a")]),), timeout_s=30),
         Probe("manifest", (state_files(options, "manifest.json"),)),
         Probe("pending_reboot", (state_files(options, "pending_reboot.json"),)),
+        Probe("interpreters", (script(scripts.INTERPRETERS),)),
         Probe("python_env", _python(options), timeout_s=python_script.TIMEOUT_S + 30),
     )
     return {row.id: row for row in rows}

@@ -15,6 +15,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.observe.parsers impor
     dkms,
     documents,
     dpkg,
+    interpreters,
     limits,
     machine,
     network,
@@ -84,6 +85,7 @@ PARSERS: dict[str, Parser] = {
     # documents
     "manifest": documents.manifest,
     "pending_reboot": documents.pending_reboot,
+    "interpreters": interpreters.interpreters,
     "python_env": documents.python_env,
 }
 

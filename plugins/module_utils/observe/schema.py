@@ -401,6 +401,7 @@ class Observation(TypedDict, total=False):
     python_env: Optional[
         Dict[str, Any]
     ]  # the probe's JSON as design of the probe: {interpreter, python, packages, torch, env, pip_config}
+    interpreters: Optional[List[Dict[str, str]]]  # Pythons found: {path, version}, the PATH's own first
     accelerators: Optional[List[Accelerator]]
     manifest: Optional[Dict[str, Any]]
     pending_reboot: Optional[Dict[str, Any]]

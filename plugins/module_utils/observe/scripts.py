@@ -197,3 +197,14 @@ for unit in ssh.service sshd.service; do
 done
 exit 127
 """
+
+#: Pythons that an environment could be made with: real path and version, first the one of the login's PATH.
+INTERPRETERS = r"""
+ask='import os, sys; b = getattr(sys, "_base_executable", None) or sys.executable
+print(os.path.realpath(b), "%d.%d.%d" % sys.version_info[:3])'
+for p in "$(command -v python3)" "$@" /usr/bin/python3 /usr/bin/python3.[0-9] /usr/bin/python3.[0-9][0-9] \
+         /usr/local/bin/python3.[0-9] /usr/local/bin/python3.[0-9][0-9] \
+         "$HOME"/.pyenv/versions/3.*/bin/python3 "$HOME"/.local/share/uv/python/cpython-3.*/bin/python3; do
+  if [ -x "$p" ]; then "$p" -I -S -c "$ask" 2>/dev/null </dev/null; fi
+done | awk '!seen[$1]++'
+"""
