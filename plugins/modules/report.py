@@ -38,7 +38,8 @@ options:
         and C(private_address).
     type: dict
   lock_digest:
-    description: Digest of the lock that was applied. The default is C(trainrig_lock_digest) of the first host that has it.
+    description:
+      - Digest of the lock that was applied. The default is C(trainrig_lock_digest) of the first host that has it.
     type: str
   started:
     description: When the run began, such as V(2026-11-30T09:30:00Z). The default is C(trainrig_started), or now.

@@ -18,7 +18,7 @@ _SETTINGS: Mapping[str, Any] = {
     "svg.hashsalt": "trainrig",
     "svg.fonttype": "none",
     "font.family": "sans-serif",
-    "font.size": 10,
+    "font.size": 11,
     "text.parse_math": False,
     "text.color": _INK,
     "axes.edgecolor": _INK,
@@ -52,13 +52,13 @@ def bandwidth(lines: Sequence[Mapping[str, Any]], name: str) -> str:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     with mpl.rc_context(dict(_SETTINGS)):
-        figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+        figure = Figure(figsize=(6.2, 4.0), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.subplots()
         for index, line in enumerate(lines):
             _draw(axes, line, _COLOURS[index % len(_COLOURS)], _MARKERS[index % len(_MARKERS)])
         axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
+        axes.set_ylim(bottom=0)
         axes.xaxis.set_major_locator(LogLocator(base=4, numticks=9))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: size(value)))
@@ -67,7 +67,7 @@ def bandwidth(lines: Sequence[Mapping[str, Any]], name: str) -> str:
         axes.set_ylabel("bus bandwidth, GB/s")
         axes.grid(True, alpha=0.25, linewidth=0.6)
         if len(lines) > 1:
-            axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+            figure.legend(frameon=False, fontsize=10, loc="outside lower center", ncols=3)
         stream = io.StringIO()
         figure.savefig(stream, format="svg", transparent=True, metadata=dict(_ORIGIN))
     return _inline(stream.getvalue(), name)
@@ -106,6 +106,7 @@ def _inline(svg: str, name: str) -> str:
     svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>\s*", "", svg, count=1, flags=re.DOTALL)
     head, body = svg.split(">", 1)
     head = re.sub(r'\s(xmlns(:\w+)?|version|width|height)="[^"]*"', "", head)
-    svg = f'{head} role="img" style="stroke-linejoin: round">{body}'.replace("xlink:href", "href").replace(_INK, "currentColor")
+    svg = f'{head} role="img" style="stroke-linejoin: round">{body}'
+    svg = svg.replace("xlink:href", "href").replace(_INK, "currentColor")
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     return re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", svg)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-
 from ansible_collections.trainrig.gpu.plugins.module_utils.report import junit, page
 from ansible_collections.trainrig.gpu.plugins.plugin_utils import figures
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import ROOT

@@ -36,6 +36,7 @@ def _host(variables: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "prefix": value("trainrig_prefix"),
         "python": value("trainrig_python"),
         "address": value("ansible_host"),
+        "pool": value("trainrig_pool"),
         "private_address": value("trainrig_private_address"),
         "unreachable": _why_unreachable(value("trainrig_observed")),
     }

@@ -20,7 +20,7 @@ Judge = Callable[[List[Dict[str, Any]], List[Dict[str, Any]], Dict[str, str]], s
 
 def _distinct(items: Iterable[Any]) -> List[Any]:
     """Each item once, in the order of first appearance: what holds for a fleet is on record at every host of it."""
-    seen = {}
+    seen: Dict[str, Any] = {}
     for item in items:
         seen.setdefault(json.dumps(item, sort_keys=True, default=str), item)
     return list(seen.values())
@@ -76,7 +76,8 @@ def reasons(
     ages = [one["carried"]["age_s"] for one in entries.values() if one["carried"]]
     if ages:
         known = [value for value in ages if value is not None]
-        found.append(f"verified {age(max(known))} ago, unchanged since" if known else "verified earlier, unchanged since")
+        when = f"{age(max(known))} ago" if known else "earlier"
+        found.append(f"verified {when}, unchanged since")
     if not entries:
         found.append("the inventory has no hosts")
     return found

@@ -95,7 +95,14 @@ def run_findings(name: str, host: Mapping[str, Any], phase: str) -> List[Dict[st
     found: List[Dict[str, Any]] = []
 
     def add(
-        rule: str, severity: str, layer: str, summary: str, cause: str, kind: str, text: str, proof: Optional[str] = None
+        rule: str,
+        severity: str,
+        layer: str,
+        summary: str,
+        cause: str,
+        kind: str,
+        text: str,
+        proof: Optional[str] = None,
     ) -> None:
         found.append(
             {
@@ -122,7 +129,7 @@ def run_findings(name: str, host: Mapping[str, Any], phase: str) -> List[Dict[st
             f"{layer} failed" + (f" in task: {one['task']}" if one["task"] else ""),
             message or "the task gave no message",
             "none",
-            "mend what the message names, then run again: what is done already is skipped",
+            f"mend this, then run again: {message.splitlines()[0] if message else layer + ' failed'}",
         )
     now = state(host, phase)
     if now == "unreachable":

@@ -20,7 +20,8 @@ class _Case:
         self.kind, self.name, self.outcome, self.message, self.text = kind, name, outcome, message, text
 
     def element(self, suite: str) -> ElementTree.Element:
-        case = ElementTree.Element("testcase", {"classname": clean(f"{suite}.{self.kind}"), "name": one_line(self.name)})
+        attributes = {"classname": clean(f"{suite}.{self.kind}"), "name": one_line(self.name)}
+        case = ElementTree.Element("testcase", attributes)
         if self.outcome:
             child = ElementTree.SubElement(case, self.outcome, {"message": one_line(self.message)})
             if self.outcome != "skipped":

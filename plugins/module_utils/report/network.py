@@ -15,11 +15,11 @@ class Address(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """``shared`` is false where the hosts have no network in common and the default route had to do."""
+    """What to use, and whether the network can be reached from outside (``None``: declared, so not asked)."""
 
     addresses: Dict[str, str]  # host -> its address
     interfaces: Dict[str, str]  # host -> its interface
-    shared: bool
+    public: Optional[bool]
 
 
 def addresses(observation: Mapping[str, Any]) -> List[Address]:
@@ -61,7 +61,7 @@ def choose(
         interfaces = {
             host: one.interface for host, found in per_host.items() for one in found if one.address == named[host]
         }
-        return Choice(addresses=named, interfaces=interfaces, shared=True)
+        return Choice(addresses=named, interfaces=interfaces, public=None)
     if not per_host or not all(per_host.values()):
         return None
     shared = set.intersection(*({one.network for one in found} for found in per_host.values()))
@@ -72,19 +72,11 @@ def choose(
             continue
         on_default = any(pick.interface == _default_interface(observations[host]) for host, pick in picks.items())
         ranked.append(((not network.is_private, network.version, on_default, str(network)), picks))
-    if ranked:
-        _rank, picks = min(ranked, key=lambda one: one[0])
-        return _choice(picks, shared=True)
-    routes = {host: _default_interface(observation) for host, observation in observations.items()}
-    picks = {
-        host: next((one for one in found if one.interface == routes[host]), found[0]) for host, found in per_host.items()
-    }
-    return _choice(picks, shared=len(picks) == 1)
-
-
-def _choice(picks: Mapping[str, Address], shared: bool) -> Choice:
+    if not ranked:
+        return None
+    rank, best = min(ranked, key=lambda one: one[0])
     return Choice(
-        addresses={host: pick.address for host, pick in picks.items()},
-        interfaces={host: pick.interface for host, pick in picks.items()},
-        shared=shared,
+        addresses={host: pick.address for host, pick in best.items()},
+        interfaces={host: pick.interface for host, pick in best.items()},
+        public=rank[0],
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from ansible_collections.trainrig.gpu.plugins.module_utils.report.network import choose
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.network import Choice, choose
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import part, usable_gpus
 
 #: torchrun's own default port for a static rendezvous.
@@ -20,14 +20,14 @@ def environment(host: Mapping[str, Any]) -> Optional[str]:
     """The line that puts the host's environment on PATH: ours, or the one that was verified instead."""
     interpreter = host.get("python")
     if interpreter:
-        activate = posixpath.join(posixpath.dirname(str(interpreter)), "activate")
+        folder = posixpath.dirname(str(interpreter))
         # A distribution's own interpreter has no activate file beside it, and needs none.
-        return None if posixpath.dirname(str(interpreter)) in ("/usr/bin", "/bin") else f"source {shlex.quote(activate)}"
+        return None if folder in ("/usr/bin", "/bin") else f"source {shlex.quote(posixpath.join(folder, 'activate'))}"
     prefix = host.get("prefix")
     return f"source {shlex.quote(posixpath.join(str(prefix), 'env/bin/activate'))}" if prefix else None
 
 
-def processes(host: Mapping[str, Any], measurements: List[Mapping[str, Any]]) -> Optional[int]:
+def processes(host: Mapping[str, Any], measurements: Sequence[Mapping[str, Any]]) -> Optional[int]:
     """Processes per node: one per usable GPU where torch can use them, else as many as the verification ran."""
     observation = host.get("observation") or {}
     gpus = usable_gpus(observation)
@@ -75,7 +75,9 @@ def container_mounts(host: Mapping[str, Any]) -> List[str]:
     return options
 
 
-def commands(findings: List[Mapping[str, Any]], verdict: str, phase: str, source: Optional[str]) -> List[Dict[str, Any]]:
+def commands(
+    findings: Sequence[Mapping[str, Any]], verdict: str, phase: str, source: Optional[str]
+) -> List[Dict[str, Any]]:
     """What to do, the most urgent first, each thing once with the hosts it is for; then how to look again."""
     if verdict == "pass":
         return []
@@ -98,36 +100,64 @@ def commands(findings: List[Mapping[str, Any]], verdict: str, phase: str, source
     return ordered
 
 
+def ready_hosts(
+    hosts: Mapping[str, Mapping[str, Any]],
+    states: Mapping[str, str],
+    findings: Sequence[Mapping[str, Any]],
+    measurements: Sequence[Mapping[str, Any]],
+) -> List[str]:
+    """The hosts a job can start on now, of one pool: nothing about them is broken and nothing they did alone failed."""
+    stopped = {one.get("host") for one in findings if one.get("severity") in ("refuse", "fail")}
+    slow = {tuple(one.get("hosts") or []) for one in measurements if one.get("status") == "fail"}
+    ready = [
+        name
+        for name, state in states.items()
+        if state == "ok" and hosts[name].get("observation") and name not in stopped and (name,) not in slow
+    ]
+    if any(one.get("severity") == "refuse" and not one.get("host") for one in findings):
+        return []
+    pools = [hosts[name].get("pool") for name in ready]
+    return [name for name, pool in zip(ready, pools) if pool == pools[0]]
+
+
+def _note(choice: Optional[Choice], several: bool) -> Optional[str]:
+    if several and choice is None:
+        return "the nodes share no network that could be seen: set trainrig_private_address for each of them"
+    if choice is not None and choice.public:
+        return "the only network that the nodes share is public: keep the rendezvous port closed to others"
+    return None
+
+
 def next_steps(
     hosts: Mapping[str, Mapping[str, Any]],
     states: Mapping[str, str],
-    findings: List[Mapping[str, Any]],
-    measurements: List[Mapping[str, Any]],
+    findings: Sequence[Mapping[str, Any]],
+    measurements: Sequence[Mapping[str, Any]],
     verdict: str,
     phase: str,
     source: Optional[str],
 ) -> Dict[str, Any]:
     """The report's ``next`` block. A job is described over the hosts that are ready; unknown is ``None``."""
-    ready = [name for name, state in states.items() if state == "ok" and hosts[name].get("observation")]
-    first = hosts[ready[0]] if ready else {}
+    ready = ready_hosts(hosts, states, findings, measurements)
+    first: Mapping[str, Any] = hosts[ready[0]] if ready else {}
     choice = None
     if len(ready) > 1:
         declared = {name: hosts[name].get("private_address") for name in ready}
         choice = choose({name: hosts[name]["observation"] for name in ready}, declared)
-    counts = {processes(hosts[name], measurements) for name in ready}
-    # torchrun needs the same count everywhere; the smallest is what every node can serve.
+    counts = [processes(hosts[name], measurements) for name in ready]
     known = [count for count in counts if count is not None]
-    nproc = min(known) if known and None not in counts else None
+    # torchrun needs the same count everywhere; the smallest is what every node can serve.
+    nproc = min(known) if known and len(known) == len(counts) else None
     interfaces = sorted(set(choice.interfaces.values())) if choice else []
     address = choice.addresses[ready[0]] if choice else None
-    line = torchrun(len(ready), nproc, address, interfaces) if ready else None
     return {
         "hosts": ready,
         "environment": environment(first) if ready else None,
-        "torchrun": line,
+        "torchrun": torchrun(len(ready), nproc, address, interfaces) if ready else None,
         "rendezvous": _endpoint(address) if address else None,
         "interface": interfaces[0] if len(interfaces) == 1 else None,
         "interfaces": choice.interfaces if choice else None,
         "container_mounts": container_mounts(first) if ready else None,
+        "note": _note(choice, len(ready) > 1),
         "commands": commands(findings, verdict, phase, source),
     }

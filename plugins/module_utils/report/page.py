@@ -72,7 +72,8 @@ def figures(measurements: List[Measurement]) -> List[Dict[str, Any]]:
                 if by_set
                 else [_curve(", ".join(name), points) for name, points in _by_hosts(part).items()]
             )
-            lines.sort(key=_slowest)
+            if not by_set:
+                lines.sort(key=_slowest)
             first = part[0]
             found.append(
                 {
@@ -247,9 +248,12 @@ def blocks(steps: Mapping[str, Any]) -> List[Dict[str, Any]]:
     several = len(hosts) > 1
     add("Environment", steps["environment"], "on every node" if several else "")
     add("Start a job", steps["torchrun"], f"the same line on each of: {listed(hosts, 16)}" if several else "")
+    if steps.get("note"):
+        found[-1:] = [{**one, "note": f"{one['note']}; {steps['note']}".strip("; ")} for one in found[-1:]]
     add("Rendezvous", steps["rendezvous"], f"the first node is {hosts[0]}" if several else "")
     interfaces = steps.get("interfaces") or {}
     by_host = "\n".join(f"{host}: {name}" for host, name in interfaces.items())
     add("Interface", steps["interface"] or by_host or None, "the network that all nodes share" if several else "")
-    add("In a container", " \\\n  ".join(steps["container_mounts"] or []) or None, "options for docker run or podman run")
+    options = " \\\n  ".join(steps["container_mounts"] or [])
+    add("In a container", options or None, "options for docker run or podman run")
     return found

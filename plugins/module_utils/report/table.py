@@ -10,6 +10,8 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import c
 #: Narrower than this, a table of five columns cannot be read: one block a finding instead.
 _NARROW = 100
 _MARGIN = "  "
+#: Widest first columns; the last two share what is left.
+_WIDEST = (8, 20, 34)
 _HEADINGS = ("severity", "host", "rule", "what was found", "next step")
 
 
@@ -29,11 +31,12 @@ def _wrap(text: str, width: int) -> List[str]:
 
 
 def _columns(rows: List[List[str]], width: int) -> List[str]:
-    fixed = [min(max(len(row[column]) for row in [list(_HEADINGS), *rows]), limit) for column, limit in ((0, 8), (1, 20), (2, 34))]
+    everything = [list(_HEADINGS), *rows]
+    fixed = [min(max(len(row[column]) for row in everything), limit) for column, limit in enumerate(_WIDEST)]
     rest = max(width - sum(fixed) - 4 * len(_MARGIN), 40)
     widths = [*fixed, rest // 2, rest - rest // 2]
     lines = []
-    for row in [list(_HEADINGS), *rows]:
+    for row in everything:
         cells = [_wrap(cell, size) for cell, size in zip(row, widths)]
         for index in range(max(map(len, cells))):
             pieces = [(cell[index] if index < len(cell) else "").ljust(size) for cell, size in zip(cells, widths)]
@@ -46,7 +49,7 @@ def _blocks(rows: List[List[str]], width: int) -> List[str]:
     for severity, host, rule, summary, action in rows:
         lines += [f"{severity}  {host}  {rule}"]
         for text in (summary, f"next: {action}"):
-            lines += textwrap.wrap(text, width, initial_indent=_MARGIN, subsequent_indent=_MARGIN * 2, break_on_hyphens=False)
+            lines += [_MARGIN + line for line in _wrap(text, width - len(_MARGIN))]
     return lines
 
 
