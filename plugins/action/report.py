@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.trainrig.gpu.plugins.module_utils.report._interim import verdict
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.verdict import verdict
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.build import STOPPING, VERDICTS, build
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.table import closing, findings_table
 from ansible_collections.trainrig.gpu.plugins.plugin_utils import report_files, report_inputs

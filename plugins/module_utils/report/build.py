@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import SEVERITIES, natural
@@ -47,14 +48,28 @@ def _findings(hosts: Mapping[str, Mapping[str, Any]], phase: str) -> List[Dict[s
     return _ordered(_distinct(found))
 
 
+def _placed(name: str, measurement: Dict[str, Any]) -> Dict[str, Any]:
+    """What one node measured alone carries its name in the inventory: the node itself only knows its own."""
+    alone = measurement.get("nodes") in (1, None)
+    return {**measurement, "host": name} if alone and not measurement.get("host") else measurement
+
+
 def _measurements(hosts: Mapping[str, Mapping[str, Any]]) -> List[Dict[str, Any]]:
-    fresh = [one for host in hosts.values() for one in host.get("measurements") or []]
-    old = [
-        {**one, "carried": True}
-        for host in hosts.values()
-        for one in (host.get("carried") or {}).get("measurements") or []
-    ]
-    return _distinct(fresh + old)
+    found: List[Dict[str, Any]] = []
+    for name, host in hosts.items():
+        found += [_placed(name, one) for one in host.get("measurements") or []]
+        old = (host.get("carried") or {}).get("measurements") or []
+        found += [{**_placed(name, one), "carried": True} for one in old]
+    return _distinct(found)
+
+
+def _known(value: Any) -> Any:
+    """The same value where not-a-number and infinity are unknown: JSON has no words for them."""
+    if isinstance(value, dict):
+        return {key: _known(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_known(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def reasons(
@@ -106,7 +121,7 @@ def build(
     measurements = _measurements(ordered)
     states = {name: entries[name]["state"] for name in names}
     verdict = judge(findings, measurements, states) if names else "incomplete"
-    return {
+    report: Dict[str, Any] = {
         "schema": SCHEMA,
         "started": started or finished,
         "finished": finished,
@@ -120,3 +135,5 @@ def build(
         "measurements": measurements,
         "next": next_steps(ordered, states, findings, measurements, verdict, phase, source),
     }
+    known: Dict[str, Any] = _known(report)
+    return known

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Mapping, Optional
 from xml.etree import ElementTree
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.build import STOPPING
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import places
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import clean, number, one_line, size
 
 #: Holds what concerns several hosts.
@@ -100,7 +101,7 @@ def cases(report: Mapping[str, Any]) -> Dict[str, List[_Case]]:
         if finding.get("rule") != "run.unreachable":
             suites.get(finding.get("host") or "", shared).append(_finding_case(finding))
     for one in report["measurements"]:
-        names = one.get("hosts") or []
+        names = places(one)
         suites.get(names[0] if len(names) == 1 else "", shared).append(_measurement_case(one))
     verdict, why = report["verdict"], "; ".join(report["reasons"])
     stopping = "failure" if verdict in STOPPING else None

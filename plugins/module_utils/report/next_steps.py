@@ -7,7 +7,7 @@ import shlex
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.network import Choice, choose
-from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import part, usable_gpus
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import part, places, usable_gpus
 
 #: torchrun's own default port for a static rendezvous.
 _PORT = 29500
@@ -108,7 +108,7 @@ def ready_hosts(
 ) -> List[str]:
     """The hosts a job can start on now, of one pool: nothing about them is broken and nothing they did alone failed."""
     stopped = {one.get("host") for one in findings if one.get("severity") in ("refuse", "fail")}
-    slow = {tuple(one.get("hosts") or []) for one in measurements if one.get("status") == "fail"}
+    slow = {tuple(places(one)) for one in measurements if one.get("status") == "fail"}
     ready = [
         name
         for name, state in states.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import places
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import age, clean, count, listed, number, size
 
 #: What a verdict means, in one sentence.
@@ -63,7 +64,7 @@ def figures(measurements: List[Measurement]) -> List[Dict[str, Any]]:
     for members in groups.values():
         sets: Dict[Tuple[str, ...], List[Measurement]] = {}
         for one in members:
-            sets.setdefault(tuple(one.get("hosts") or []), []).append(one)
+            sets.setdefault(tuple(places(one)), []).append(one)
         split = sets if len(sets) <= _FIGURES_PER_SET else _by(members, "collective")
         for key, part in split.items():
             by_set = split is sets
@@ -98,7 +99,7 @@ def _by(members: List[Measurement], key: str) -> Dict[Any, List[Measurement]]:
 def _by_hosts(members: List[Measurement]) -> Dict[Tuple[str, ...], List[Measurement]]:
     found: Dict[Tuple[str, ...], List[Measurement]] = {}
     for one in members:
-        found.setdefault(tuple(one.get("hosts") or []), []).append(one)
+        found.setdefault(tuple(places(one)), []).append(one)
     return found
 
 
@@ -108,7 +109,7 @@ def bandwidth_rows(measurements: List[Measurement]) -> List[Dict[str, str]]:
         {
             "collective": str(one.get("collective") or one.get("stage")),
             "backend": str(one.get("backend") or "?"),
-            "where": listed(list(one.get("hosts") or [])) or "?",
+            "where": listed(places(one)) or "?",
             "ranks": number(one.get("ranks")),
             "size": size(one.get("size_bytes")),
             "time": number(one.get("time_us")),
@@ -142,7 +143,7 @@ def ddp_rows(measurements: List[Measurement]) -> List[Dict[str, Any]]:
         found.append(
             {
                 "title": f"{count(int(ranks), 'rank') if ranks else 'ranks unknown'} over {one.get('backend') or '?'}",
-                "hosts": listed(list(one.get("hosts") or [])),
+                "hosts": listed(places(one)),
                 "facts": facts,
                 "status": str(one.get("status")),
                 "reason": str(one.get("reason") or ""),

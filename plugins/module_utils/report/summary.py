@@ -15,6 +15,12 @@ def part(mapping: Optional[Mapping[str, Any]], *keys: str) -> Any:
     return value
 
 
+def places(measurement: Mapping[str, Any]) -> List[str]:
+    """Where a measurement was taken, by the inventory's names; several nodes go by the names they gave themselves."""
+    host = measurement.get("host")
+    return [str(host)] if host else [str(name) for name in measurement.get("hosts") or []]
+
+
 def usable_gpus(observation: Mapping[str, Any]) -> Optional[List[Mapping[str, Any]]]:
     """The GPUs a job can use: neither lost nor left out on request. ``None`` when no probe could tell."""
     gpus = part(observation, "nvidia", "gpus")
