@@ -1,0 +1,77 @@
+"""Controller side of trainrig.gpu.declaration: everything that can be checked before any node is contacted."""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import message
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import validate
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import LockError, read_lock
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, plain
+
+#: Where things go when the inventory does not say. The manifest of a run without root lies in its prefix.
+_PREFIX = "/opt/trainrig"
+_SYSTEM_MANIFEST = "/etc/trainrig/manifest.json"
+
+
+class ActionModule(ActionBase):
+    """Returns the host's settings with every default filled in, or fails with the one thing that is wrong."""
+
+    _requires_connection = False
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        self.validate_argument_spec({})
+        variables = task_vars or {}
+        stack = self._stack(variables)
+        groups = plain(variables["group_names"])
+        try:
+            lock = read_lock(str(variables["inventory_dir"])) if self._needs_lock(groups) else {}
+        except LockError as error:
+            raise AnsibleActionFail(str(error)) from error
+        return {
+            "changed": False,
+            "stack": stack,
+            "settings": self._settings(variables),
+            "members": self._members(variables),
+            "lock_digest": lock.get("digest"),
+        }
+
+    def _stack(self, variables: dict[str, Any]) -> dict[str, str]:
+        declared = self._templar.template(variables.get("trainrig_stack") or {})
+        where = origin(variables.get("trainrig_stack")) or "variable trainrig_stack"
+        stack, problems = validate(plain(declared), load("torch"), where)
+        if problems:
+            raise AnsibleActionFail("\n".join(message(problem) for problem in problems))
+        return stack
+
+    @staticmethod
+    def _needs_lock(groups: list[str]) -> bool:
+        return any(row["lock"] for row in load("layers")["layers"] if row["layer"] in groups)
+
+    def _settings(self, variables: dict[str, Any]) -> dict[str, Any]:
+        def setting(name: str, default: str) -> str:
+            return str(plain(self._templar.template(variables.get(name, default))))
+
+        prefix = setting("trainrig_prefix", _PREFIX).rstrip("/")
+        if not prefix.startswith("/"):
+            where = origin(variables.get("trainrig_prefix")) or "variable trainrig_prefix"
+            raise AnsibleActionFail(f"{where}: trainrig_prefix: {prefix}: must be an absolute path")
+        # A system prefix belongs to root, whose record is the machine's; any other keeps its record inside.
+        manifest = _SYSTEM_MANIFEST if prefix == _PREFIX else f"{prefix}/manifest.json"
+        return {
+            "prefix": prefix,
+            "manifest": setting("trainrig_manifest", manifest),
+            "subject": setting("trainrig_python", f"{prefix}/env/bin/python"),
+        }
+
+    @staticmethod
+    def _members(variables: dict[str, Any]) -> list[str]:
+        """The hosts that are verified together with this one: the same pool, in the verify group."""
+        hostvars = variables["hostvars"]
+        pool = str(variables.get("trainrig_pool", "default"))
+        hosts = plain(variables["groups"].get("verify", []))
+        return sorted(host for host in hosts if str(hostvars[host].get("trainrig_pool", "default")) == pool)

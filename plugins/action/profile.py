@@ -1,0 +1,69 @@
+"""Controller side of trainrig.gpu.profile: picks the host's profile of the lock by what was observed."""
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, message
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import Seen, select_profile
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.seen import seen
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import LockError, read_lock, read_requirements
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, plain
+
+_ARGUMENTS = {
+    "observation": {"type": "dict", "required": True},
+    "stack": {"type": "dict", "required": True},
+    "pool": {"type": "str", "default": "default"},
+}
+
+
+class ActionModule(ActionBase):
+    """Returns the profile, its requirement file and the interpreter, or the finding that stands against all of them."""
+
+    _requires_connection = False
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        variables = task_vars or {}
+        _validated, arguments = self.validate_argument_spec(_ARGUMENTS)
+        arguments = plain(arguments)
+        groups = plain(variables["group_names"])
+        if not any(row["lock"] for row in load("layers")["layers"] if row["layer"] in groups):
+            return {"changed": False, "profile": {}, "requirements": "", "interpreter": "", "reasons": [], "findings": []}
+        node: Seen = seen(arguments["observation"], load("gpus"))
+        where = origin(variables.get("trainrig_stack")) or "variable trainrig_stack"
+        directory = str(variables["inventory_dir"])
+        try:
+            chosen = select_profile(read_lock(directory), arguments["stack"], node, where)
+            profile = chosen["profile"] or {}
+            requirements = read_requirements(directory, profile) if profile else ""
+        except LockError as error:
+            raise AnsibleActionFail(str(error)) from error
+        return {
+            "changed": False,
+            "profile": profile,
+            "requirements": requirements,
+            "interpreter": chosen["interpreter"] or "",
+            "reasons": chosen["reasons"],
+            "findings": [_finding(chosen["problem"], plain(variables["inventory_hostname"]))] if chosen["problem"] else [],
+        }
+
+
+def _finding(problem: Problem, host: str) -> dict[str, Any]:
+    """A declaration that cannot be met on this host, as a finding that refuses."""
+    return {
+        "rule": problem["rule"],
+        "severity": "refuse",
+        "layer": "pytorch",
+        "host": host,
+        "pool": None,
+        "scope": "host",
+        "summary": f"{problem['key']}: {problem['value']}: {problem['text']}",
+        "cause": message(problem),
+        "action": {"kind": "configure", "text": problem["fix"]},
+        "evidence": [],
+        "phase": "preflight",
+    }

@@ -1,0 +1,51 @@
+#!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Documentation of the action plugin plugins/action/declaration.py, which runs on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: declaration
+short_description: Check what the inventory declares, before any contact
+version_added: 0.1.0
+description:
+  - Validates C(trainrig_stack), reads and checks C(stack.lock.yml) beside the inventory, and fills in the defaults of the
+    other settings. Fails with one message per mistake that names file, key, value and the fix.
+  - Reads the host's variables C(trainrig_stack), C(trainrig_prefix) (default C(/opt/trainrig)), C(trainrig_manifest)
+    (default C(/etc/trainrig/manifest.json) for the default prefix, otherwise C(<prefix>/manifest.json)),
+    C(trainrig_python) (default C(<prefix>/env/bin/python)) and C(trainrig_pool) (default C(default)).
+attributes:
+  check_mode:
+    description: Changes nothing in any mode.
+    support: full
+  diff_mode:
+    description: There is nothing to show.
+    support: none
+author: trainrig contributors (@trainrig)
+"""
+
+EXAMPLES = r"""
+- name: Check the declaration
+  trainrig.gpu.declaration:
+  register: declared
+"""
+
+RETURN = r"""
+stack:
+  description: The declaration with every key filled in.
+  type: dict
+  returned: always
+settings:
+  description: Prefix, manifest path and the interpreter that is verified.
+  type: dict
+  returned: always
+members:
+  description: The hosts that are verified together with this one.
+  type: list
+  elements: str
+  returned: always
+lock_digest:
+  description: The lock's digest; V(null) when no layer of the host needs the lock.
+  type: str
+  returned: always
+"""
