@@ -37,8 +37,8 @@ _SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "rdma": _nothing("devices stack mlxconfig"),
     "packages": _nothing(
-        "dpkg dpkg_entries held rpm rpm_entries versionlock policy history sources keys apt_config apt_settings apt_pins"
-        " dkms dkms_log"
+        "dpkg dpkg_entries held rpm rpm_entries versionlock policy history sources keys apt_config apt_settings"
+        " apt_pins dkms dkms_log"
     ),
     "network": _nothing("addresses routes listening hostname fqdn etc_hosts resolved"),
     "limits": _nothing("login sshd_child files entries"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe import gpus
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.parsers import (
     accelerators,
     apt,
@@ -16,9 +17,14 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.observe.parsers impor
     documents,
     dpkg,
     interpreters,
+    kernel_log,
     limits,
     machine,
     network,
+    nvidia_driver,
+    nvidia_smi,
+    nvidia_tables,
+    pci,
     rdma,
     rdma_stack,
     rpm,
@@ -45,6 +51,22 @@ PARSERS: dict[str, Parser] = {
     "disks": machine.disks,
     "shm": machine.shm,
     "sysctl": machine.sysctl,
+    # the buses and the NVIDIA driver
+    "lspci": pci.lspci,
+    "lspci_vv": pci.lspci_vv,
+    "nvidia_version": nvidia_driver.nvidia_version,
+    "nvidia_params": nvidia_driver.nvidia_params,
+    "nvidia_gpus": nvidia_driver.nvidia_gpus,
+    "nvidia_nvswitch": nvidia_driver.nvidia_nvswitch,
+    "nvidia_libs": nvidia_driver.nvidia_libs,
+    "fabricmanager": nvidia_driver.fabricmanager,
+    "nvidia_smi_xml": nvidia_smi.nvidia_smi_xml,
+    "nvidia_smi_topo": nvidia_tables.nvidia_smi_topo,
+    "nvidia_smi_nvlink": nvidia_tables.nvidia_smi_nvlink,
+    "nvidia_smi_p2p": nvidia_tables.nvidia_smi_p2p,
+    "nvidia_processes": nvidia_tables.nvidia_processes,
+    "dmesg": kernel_log.dmesg,
+    "journal_nvidia": kernel_log.journal_nvidia,
     # packages
     "dpkg": dpkg.dpkg,
     "apt_holds": dpkg.apt_holds,
@@ -89,8 +111,13 @@ PARSERS: dict[str, Parser] = {
     "python_env": documents.python_env,
 }
 
-#: Name -> join: (facts placed under "join.", Observation so far) -> facts. In this order, after all parsers.
+#: Join by probe (where its failure is noted): (facts under "join.", Observation so far) -> facts. In this order, last.
 JOINS: dict[str, Callable[[Facts, dict[str, Any]], Facts]] = {
+    "lspci": pci.join,
+    "nvidia_version": gpus.driver,
+    "nvidia_gpus": gpus.gpus,
+    "nvidia_smi_topo": gpus.topology,
+    "nvidia_processes": gpus.processes,
     "rdma_devices": rdma.devices,
     "accelerators": accelerators.accelerators,
 }

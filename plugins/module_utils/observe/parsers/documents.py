@@ -1,4 +1,5 @@
 """Probes that are JSON documents: the looked-at Python environment, and trainrig's own state files."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

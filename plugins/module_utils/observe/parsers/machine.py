@@ -1,4 +1,5 @@
 """The machine: CPU, NUMA, memory, disks, virtualisation, kernel settings."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
@@ -10,14 +11,26 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.observe.reading impor
 
 #: What `systemd-detect-virt` calls a container.
 _CONTAINERS = frozenset(
-    "openvz lxc lxc-libvirt systemd-nspawn docker podman rkt wsl proot pouch container-other".split()
+    [
+        "openvz",
+        "lxc",
+        "lxc-libvirt",
+        "systemd-nspawn",
+        "docker",
+        "podman",
+        "rkt",
+        "wsl",
+        "proot",
+        "pouch",
+        "container-other",
+    ]
 )
 _UNITS = {"": 1, "B": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
 
 
 def cpu(reading: Reading) -> Facts:
     text = reading.section("lscpu")
-    values = {}
+    values: dict[str, str] = {}
     for line in (text or "").split("\n"):
         name, colon, value = line.partition(":")
         if colon:
