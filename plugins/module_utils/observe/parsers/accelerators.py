@@ -47,7 +47,7 @@ def npu_smi(reading: Reading) -> Facts:
             card = None
         elif npu:
             card = (int(npu[1]), npu[2], npu[3], line.strip())
-    return _answer(reading, found, r"npu-smi\b", "npu_smi")
+    return _answer(reading, found, r"\bnpu-smi [0-9]", "npu_smi")
 
 
 # cnmon
@@ -77,7 +77,7 @@ def cnmon(reading: Reading) -> Facts:
                 found[-1]["raw"] = raw(f"{found[-1]['raw']} | {line}")
             elif bus and found[-1]["pci_address"] is None:
                 found[-1]["pci_address"] = pci_address(bus[1])
-    return _answer(reading, found, r"(?i)cnmon\b", "cnmon")
+    return _answer(reading, found, r"\bCNMON v?[0-9]", "cnmon")
 
 
 # rocm-smi
@@ -103,7 +103,7 @@ def rocm_smi(reading: Reading) -> Facts:
         one = _made("amd", index, name, None, f"GPU[{index}] {'; '.join(shown)}")
         one["pci_address"] = pci_address(fields.get("pci bus") or fields.get("bdf"))
         found.append(one)
-    return _answer(reading, found, r"(?i)rocm|amd-smi", "rocm_smi")
+    return _answer(reading, found, r"ROCm System Management", "rocm_smi")
 
 
 def _rocm_json(text: str) -> dict[int, dict[str, str]] | None:

@@ -104,23 +104,20 @@ def mlxconfig(reading: Reading) -> Facts:
     unread = Unread(reading)
     blocks = reading.sections or {"": sections.Section(reading.text)}
     for name, section in blocks.items():
-        device = _DEVICE.search(name)
         if section.rc:
             unread.add(f"{name}: {section.text}")
             continue
-        current = found.setdefault(device[1], {}) if device else None
-        head: dict[str, str] = {}
+        asked = _DEVICE.search(name)
+        current: dict[str, str] = {}
         for line in section.text.split("\n"):
             title, setting = _HEAD.match(line), _SETTING.match(line)
             if line.startswith("Device #"):
-                head = {}
+                current = {}
             elif title:
-                head[title[1]] = title[2].strip()
-                if title[1] == "Device" and current is None and head["Device"]:
-                    current = found.setdefault(head["Device"], {})
-                if current is not None:
-                    current.update(head)
-            elif setting and current is not None:
+                current[title[1]] = title[2].strip()
+                if title[1] == "Device":
+                    found[asked[1] if asked else current["Device"]] = current
+            elif setting:
                 current[setting[1]] = re.split(r"\s{2,}", setting[2].strip())[-1]
             elif line.strip() and not re.match(r"\s*(-{3,}|Configurations:|The '\*')", line):
                 unread.add(line)

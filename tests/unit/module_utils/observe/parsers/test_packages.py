@@ -122,7 +122,7 @@ End-Date: 2026-03-01  06:00:01
 
 Start-Date: 2026-03-02  06:11:42
 Commandline: /usr/bin/unattended-upgrade
-Upgrade: libcuda1:amd64 (580.82.07-0ubuntu1, 580.95.05-0ubuntu1), nvidia-utils-580:amd64 (580.82.07-0ubuntu1, 580.95.05-0ubuntu1)
+Upgrade: libcuda1:amd64 (580.82-1, 580.95-1), nvidia-utils-580:amd64 (580.82.07-0ubuntu1, 580.95.05-0ubuntu1)
 Install: linux-image-6.8.0-52-generic:amd64 (6.8.0-52.53, automatic)
 Remove: old-thing:amd64 (1.0)
 End-Date: 2026-03-02  06:12:10
@@ -301,9 +301,8 @@ def test_rpm(look):
             ["nvidia-driver-3:580.95.05-1.el9.*", "!kernel-0:5.14.0-570.el9.*"],
         ),
         (
-            "# Added by 'versionlock add' command\nPackage name: nvidia-driver\nevr = 3:580.95.05-1.fc42\n"
-            "\nPackage name: kernel\nversion < 6.15\n",
-            ["nvidia-driver-3:580.95.05-1.fc42", "kernel version < 6.15"],
+            "# dnf\nPackage name: nvidia-driver\nevr = 3:580.95.05-1.fc42\n\nPackage name: kernel\nversion < 6.1",
+            ["nvidia-driver-3:580.95.05-1.fc42", "kernel version < 6.1"],
         ),
     ],
 )
