@@ -1,0 +1,87 @@
+#!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Documentation of the action plugin plugins/action/lock.py, which runs on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: lock
+short_description: Make the lock of an inventory
+version_added: 0.1.0
+description:
+  - Asks the package index, as it stood at one date, which wheels each profile means, and writes C(stack.lock.yml) and
+    one hash-checked requirement file per profile. The same input gives the same bytes.
+  - Addresses of indexes, credentials, host names and paths never enter a lock.
+  - The hashes of wheels that the reachable indexes do not show come from C(data/torch.yml), where it knows them.
+  - In check mode nothing is written; the difference is returned either way.
+author: trainrig contributors (@trainrig)
+options:
+  directory:
+    description: The inventory's directory.
+    type: path
+    required: true
+  stack:
+    description: The declaration, C(trainrig_stack).
+    type: raw
+  profiles:
+    description:
+      - The profiles to lock, in order of preference. Without any, those that O(stack) means.
+      - Each has C(name), C(pytorch) (exact version), C(variant), and may have C(python) (list), C(platform), C(pool)
+        and C(packages) (what else the environment gets; V(numpy) when left out).
+    type: list
+    elements: dict
+    default: []
+  index_date:
+    description: The instant at which the indexes are looked at; V(now) moves it to this day. Kept when left out.
+    type: str
+  index_url:
+    description: The package index.
+    type: str
+  extra_index_urls:
+    description: More package indexes; they must tell upload dates. Those of pip's settings are not used for a lock.
+    type: list
+    elements: str
+    default: []
+  find_links:
+    description: Directories or pages with wheels.
+    type: list
+    elements: str
+    default: []
+  uv:
+    description: The uv program; by default the one beside the Python that runs Ansible.
+    type: path
+attributes:
+  check_mode:
+    description: Says what would change without writing.
+    support: full
+  diff_mode:
+    description: Changes are returned as C(changes), for people.
+    support: none
+  idempotent:
+    description: Made again from the same input, the lock is the same.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Make the lock
+  trainrig.gpu.lock:
+    directory: "{{ inventory_dir }}"
+    stack: "{{ trainrig_stack }}"
+"""
+
+RETURN = r"""
+changes:
+  description: What the new lock says that the old one did not, one line each.
+  type: list
+  elements: str
+  returned: always
+digest:
+  description: Digest of the new lock.
+  type: str
+  returned: always
+path:
+  description: Where the lock lies.
+  type: str
+  returned: always
+"""
