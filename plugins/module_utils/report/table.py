@@ -61,7 +61,7 @@ def findings_table(findings: List[Mapping[str, Any]], width: int = 120) -> List[
         lines += _blocks(shown, max(width, 40)) if width < _NARROW else _columns(shown, width)
     information = len(findings) - len(shown)
     if information:
-        lines.append(f"{count(information, 'finding')} of severity info: see the report")
+        lines += _wrap(f"{count(information, 'finding')} of severity info: see the report", max(width, 40))
     return lines
 
 
