@@ -1,0 +1,57 @@
+"""Controller side of trainrig.gpu.judge: gives the pure judge its data and the node's outputs."""
+
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.trainrig.gpu.plugins.module_utils.environment.markers import MarkerError
+from ansible_collections.trainrig.gpu.plugins.module_utils.environment.requirements import RequirementError
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue import POOL
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.node import Context, judge
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.outputs import assemble
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.thresholds import ThresholdError
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.verdict import verdict
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
+
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "launches": {"type": "dict", "required": True},
+    "files": {"type": "list", "elements": "dict", "default": []},
+    "asked": {"type": "dict", "default": {}},
+    "observation": {"type": "dict", "default": {}},
+    "profile": {"type": "dict", "default": {}},
+    "requirements": {"type": "str", "default": ""},
+    "thresholds": {"type": "list", "elements": "dict", "default": []},
+}
+
+
+class ActionModule(ActionBase):
+    """Judges what the verification of one node brought back."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        variables = task_vars or {}
+        _validated, validated = self.validate_argument_spec(_ARGUMENTS)
+        arguments = plain(validated)
+        context = Context(
+            host=plain(variables.get("inventory_hostname")),
+            observation=arguments["observation"],
+            profile=arguments["profile"] or None,
+            requirements=arguments["requirements"] or None,
+            gpus=load("gpus"),
+            thresholds=load("thresholds"),
+            site_rows=arguments["thresholds"],
+            pool=plain(variables.get("trainrig_pool")) or POOL,
+        )
+        try:
+            result = judge(assemble(arguments["launches"], arguments["files"], arguments["asked"]), context)
+        except (ThresholdError, RequirementError, MarkerError) as error:
+            raise AnsibleActionFail(str(error)) from error
+        word = verdict(result["findings"], result["measurements"], {context.host or "localhost": "ok"})
+        return {"changed": False, "verdict": word, **result}
