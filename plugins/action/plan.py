@@ -113,8 +113,10 @@ class ActionModule(ActionBase):
             if switched_on
             else []
         )
+        wanted = self._arguments["verify"] != "never"
         return {
-            "due": bool(reasons),
+            "due": bool(reasons) and wanted,
+            "left_out": bool(reasons) and not wanted,  # the report must not call this a pass
             "reasons": reasons,
             "minutes": row["minutes"],
             "record": {

@@ -18,6 +18,7 @@ def plan_lines(plans: Mapping[str, Mapping[str, Any] | None]) -> List[str]:
         verify = (plan or {}).get("verify")
         if verify:
             state = f"due, about {verify['minutes']} min" if verify["due"] else "not due"
+            state = "due, but left out by trainrig_verify=never" if verify.get("left_out") else state
             carried = verify.get("carried") or {}
             last = [f"last verdict {carried['verdict']}, {carried['at']}"] if carried else []
             lines += _block("verify", state, verify["reasons"] or last)

@@ -23,10 +23,8 @@ def due_reasons(
 
     ``record`` is the manifest's ``verify`` entry, ``members`` the sorted hosts that train together, ``subject`` the
     interpreter that is verified, ``inputs`` what else the result depends on (the role's files and options),
-    ``policy`` is ``trainrig_verify``: auto, always or never.
+    ``policy`` is ``trainrig_verify``: with ``always`` it is due even when nothing changed.
     """
-    if policy == "never":
-        return []
     if policy == "always":
         return ["asked for by trainrig_verify=always"]
     reasons = [f"layer {layer} changes" for layer in dirty]

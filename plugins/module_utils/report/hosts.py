@@ -45,8 +45,8 @@ def _unverified(host: Mapping[str, Any], phase: str) -> bool:
     if phase not in _VERIFYING or host.get("carried"):
         return False
     verification = (host.get("plan") or {}).get("verify")
-    expected = phase == "verify" or verification is None or bool(verification.get("due"))
-    return expected and host.get("measurements") is None
+    expected = phase == "verify" or verification is None or verification.get("due") or verification.get("left_out")
+    return bool(expected) and host.get("measurements") is None
 
 
 def state(host: Mapping[str, Any], phase: str) -> str:
@@ -171,7 +171,7 @@ def run_findings(name: str, host: Mapping[str, Any], phase: str) -> List[Dict[st
                 "info",
                 "verify",
                 "the verification left no result",
-                "it was due and did not run, or it was interrupted",
+                "it was due and did not run: it was interrupted, or left out by trainrig_verify=never",
                 "none",
                 "run again",
             )

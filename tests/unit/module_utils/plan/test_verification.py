@@ -45,6 +45,3 @@ def test_a_pass_stands_while_nothing_changed():
 def test_each_change_makes_it_due(change, reason):
     assert due_reasons(**{**NOW, **change}) == [reason]
 
-
-def test_never_means_never():
-    assert due_reasons(**{**NOW, "record": None, "dirty": ["pytorch"], "policy": "never"}) == []
