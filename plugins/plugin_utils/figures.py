@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import size
@@ -32,12 +33,8 @@ _ORIGIN = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 def available() -> bool:
-    """True where matplotlib can be imported."""
-    try:
-        import matplotlib  # noqa: F401 - only asked whether it is there; it is slow to load otherwise
-    except ImportError:
-        return False
-    return True
+    """True where matplotlib is installed. It is slow to load, so that it is loaded only to draw."""
+    return find_spec("matplotlib") is not None
 
 
 def bandwidth(lines: Sequence[Mapping[str, Any]], name: str) -> str:
