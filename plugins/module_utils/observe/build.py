@@ -12,6 +12,8 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.observe.probes import
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.reading import Facts, Reading, raw
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.source import TIMED_OUT, Output
 
+#: How the note of a parser that raised begins.
+GUARDED = "the parser failed:"
 _REFUSED = re.compile(
     r"permission denied|operation not permitted|must be root|need to be root|are you root|access denied", re.I
 )
@@ -92,7 +94,7 @@ def _guarded(reading: Reading, parse: Callable[[], Facts]) -> Facts:
         return parse()
     except Exception as error:
         # The one broad catch: a defect of a parser costs its facts, never the look at the node.
-        reading.unreadable(f"cannot be read: {type(error).__name__}: {error}")
+        reading.unreadable(f"{GUARDED} {type(error).__name__}: {error}")
         return {}
 
 

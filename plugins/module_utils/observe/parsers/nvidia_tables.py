@@ -129,12 +129,12 @@ def _state(entry: dict[str, Any]) -> dict[str, Any]:
 def nvidia_processes(reading: Reading) -> Facts:
     lines = [line for line in reading.lines if line.strip()]
     start = next((number_ for number_, line in enumerate(lines) if re.search(r"\bpid\b", line)), None)
-    if start is None:
+    names = [re.sub(r"\s*\[.*\]$", "", cell.strip()) for cell in lines[start].split(",")] if start is not None else []
+    if start is None or "pid" not in names:
         if any(re.search("no running processes found", line, re.I) for line in lines):
             return {"nvidia.processes": []}
         _no_table(reading, "no header that names pid")
         return {}
-    names = [re.sub(r"\s*\[.*\]$", "", cell.strip()) for cell in lines[start].split(",")]
     where = {name: position for position, name in enumerate(names)}
     memory = next((where[name] for name in ("used_memory", "used_gpu_memory") if name in where), None)
     found = []
