@@ -61,15 +61,19 @@ options:
     description: An index that is asked too when the others do not offer a locked package.
     type: str
   timeout:
-    description: How long one request to an index may take, in seconds.
+    description: How long one request to an index may take, in seconds; V(0) leaves it to the settings of uv and pip.
     type: int
+    default: 0
   cache:
     description: uv's cache directory; the environment variable E(UV_CACHE_DIR) goes before it.
     type: path
   compile_bytecode:
-    description: Compile the packages, so that users who cannot write to the environment start as fast.
-    type: bool
-    default: false
+    description:
+      - Compile the packages, so that users who cannot write to the environment start as fast.
+      - V(auto) does so when root installs.
+    type: str
+    choices: [auto, always, never]
+    default: auto
   download_bytes:
     description: What the packages need to download, for the check of the disk's space before anything is fetched.
     type: int
@@ -167,9 +171,9 @@ def main() -> None:
             "extra_index_urls": {"type": "list", "elements": "str", "default": []},
             "find_links": {"type": "list", "elements": "str", "default": []},
             "torch_index": {"type": "str"},
-            "timeout": {"type": "int"},
+            "timeout": {"type": "int", "default": 0},
             "cache": {"type": "path"},
-            "compile_bytecode": {"type": "bool", "default": False},
+            "compile_bytecode": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
             "download_bytes": {"type": "int", "default": 0},
             "installed_bytes": {"type": "int", "default": 0},
             "lock_timeout": {"type": "int", "default": 900},

@@ -38,6 +38,7 @@ class LockMaker:
         self._index_date = index_date
         self._torch = load("torch")
         self._sizes = WheelSizes({**os.environ, **settings.env})
+        self._measured: dict[tuple[str, str], tuple[int, int]] = {}
 
     def profile(self, wish: Mapping[str, Any], lock_name: str) -> tuple[dict[str, Any], str]:
         """One profile and the text of its requirement file."""
@@ -67,7 +68,7 @@ class LockMaker:
                     f"{profile['platform']}; leave this Python out, or name an index that has it"
                 )
         text = _HEADER.format(lock=lock_name) + _requirements(pylock, by_python, profile["platform"])
-        download, installed = self._room(by_python, offered)
+        download, installed = self._room(by_python)
         nccl = sorted({p["version"] for p in pylock["packages"] if normalise_name(p["name"]).startswith("nvidia-nccl")})
         profile["pytorch"]["nccl"] = nccl[0] if nccl else None
         profile["requirements"] = {"file": f"requirements/{profile['name']}.txt", "sha256": sha256(text)}
@@ -96,20 +97,25 @@ class LockMaker:
             content: dict[str, Any] = tomllib.loads(result.read_text(encoding="utf-8"))
             return content
 
-    def _room(self, by_python: _Choice, offered: list[wheels.Wheel]) -> tuple[int, int]:
-        """The most that any of the Pythons needs: (download, installed). The larger wheel where several fit."""
-        totals = []
+    def _room(self, by_python: _Choice) -> tuple[int | None, int | None]:
+        """The most that any of the Pythons needs: (download, installed). Unknown where one wheel's size is."""
+        totals: list[tuple[int, int]] = []
         for chosen in by_python.values():
-            sizes = [self._largest(found, offered) for found in chosen.values()]
-            totals.append((sum(size[0] for size in sizes), sum(size[1] for size in sizes)))
+            sizes = [self._size(found) for found in chosen.values()]
+            known = [size for size in sizes if size]
+            if len(known) == len(sizes):
+                totals.append((sum(size[0] for size in known), sum(size[1] for size in known)))
+        if not totals:
+            return None, None
         return max(total[0] for total in totals), max(total[1] for total in totals)
 
-    def _largest(self, found: list[wheels.Wheel], offered: list[wheels.Wheel]) -> tuple[int, int]:
-        # Of a wheel that only data/torch.yml knows there is no address; its sister for another Python has its size.
-        reachable = [wheel for wheel in found if wheel.url] or [
-            wheel for wheel in offered if wheel.url and wheel.package == found[0].package
-        ]
-        return max((self._sizes.of(str(wheel.url)) for wheel in reachable), default=(0, 0))
+    def _size(self, found: list[wheels.Wheel]) -> tuple[int, int] | None:
+        """The largest wheel that fits. Where data/torch.yml alone knows one, a sister of its version stands in."""
+        key = found[0].package, found[0].version
+        sizes = [self._sizes.of(wheel.url) for wheel in found if wheel.url]
+        if sizes:
+            self._measured[key] = max(sizes)
+        return self._measured.get(key)
 
 
 def _requirements(

@@ -15,7 +15,7 @@ _CLAUSE = re.compile(r"^(===|==|~=|!=|<=|>=|<|>)\s*([A-Za-z0-9.!+*_-]+)$")
 def violations(
     texts: Sequence[Tuple[str, str]], versions: Mapping[str, str], environment: Mapping[str, str]
 ) -> Tuple[List[str], List[str]]:
-    """Locked `versions` that break a constraint of the (path, text) files, each with its line; and lines not checked."""
+    """Locked `versions` that break a constraint of the (path, text) files, with its line; and lines not checked."""
     broken: List[str] = []
     unread: List[str] = []
     for path, text in texts:

@@ -109,11 +109,13 @@ def _stricter_floors(
     open module's own list may serve them.
     """
     least = numbers(floor or "0")
-    own: Dict[str, str] = {}
-    for row in drivers["architectures"].values():
-        for capability in row["compute_capabilities"] if row.get("first_branch") else ():
-            if numbers(row["first_branch"]) > least and runs_on(compiled, capability):
-                own[capability] = row["first_branch"]
+    first = {
+        capability: row["first_branch"]
+        for row in drivers["architectures"].values()
+        for capability in row["compute_capabilities"]
+        if row.get("first_branch") and numbers(row["first_branch"]) > least and runs_on(compiled, capability)
+    }
+    own: Dict[str, str] = {capability: first[capability] for capability in sorted(first, key=numbers)}
     for model, row in sorted(drivers["gpu_minimum"].items()):
         gpu = gpus["gpus"].get(model, {})
         if gpu.get("kernel_module") == "open" and numbers(row["driver"]) > least:

@@ -246,7 +246,8 @@ class Builder:
         sync = ["pip", "sync", *common, "--python", str(root / "bin" / "python"), "--require-hashes", "--no-build"]
         # Copies, never hard links: an edit inside an environment would reach uv's cache and all later repairs.
         sync += ["--link-mode", "copy", *settings.options]
-        sync += ["--compile-bytecode"] if self.options["compile_bytecode"] else []
+        compile_it = {"always": True, "never": False, "auto": os.geteuid() == 0}[self.options["compile_bytecode"]]
+        sync += ["--compile-bytecode"] if compile_it else []
         self.uv([*sync, self.options["requirements"]], settings)
         damaged = self.mismatches(root)
         if damaged:
