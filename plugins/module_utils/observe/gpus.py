@@ -66,8 +66,7 @@ def gpus(facts: Facts, observation: dict[str, Any]) -> Facts:
     addresses = list(dict.fromkeys([*listed, *bus, *(proc or []), *(named_lost if known or proc else [])]))
     if not known and proc is None:
         return {}
-    whole = bool(facts.get("smi_whole")) and not observation["nvidia"]["smi_error"]
-    evidence = _Evidence(facts, observation, whole, bool(listed))
+    evidence = _Evidence(facts, observation, bool(facts.get("smi_whole")), bool(listed))
     links = facts.get("nvlink") or []
     found = []
     for address in addresses:

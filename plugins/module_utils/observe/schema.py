@@ -73,12 +73,16 @@ class Ecc(TypedDict):
     remap_pending: Optional[bool]
     remap_failed: Optional[bool]
     remapped_uncorrectable: Optional[int]
+    remapped_correctable: Optional[int]
+    sram_threshold_exceeded: Optional[bool]
     retired_pending: Optional[bool]
 
 
 class Pcie(TypedDict):
     gen: Optional[int]
-    gen_max: Optional[int]
+    gen_max: Optional[int]  # what this GPU in this slot can do: the smaller of the next two
+    gen_max_device: Optional[int]
+    gen_max_host: Optional[int]
     width: Optional[int]
     width_max: Optional[int]
     replays: Optional[int]
@@ -98,6 +102,14 @@ class FabricState(TypedDict):
     health: Optional[str]
 
 
+class MigDevice(TypedDict):
+    index: Optional[int]
+    gpu_instance: Optional[int]
+    compute_instance: Optional[int]
+    memory_mib: Optional[int]
+    memory_used_mib: Optional[int]
+
+
 class Gpu(TypedDict):
     index: Optional[int]
     pci_address: str
@@ -109,7 +121,8 @@ class Gpu(TypedDict):
     vbios: Optional[str]
     memory_mib: Optional[int]
     memory_used_mib: Optional[int]
-    mig_enabled: Optional[bool]
+    mig_enabled: Optional[bool]  # None: it has no MIG
+    mig_devices: List[MigDevice]
     ecc: Ecc
     pcie: Pcie
     nvlink: NvlinkState
@@ -119,14 +132,18 @@ class Gpu(TypedDict):
     power_w: Optional[float]
     power_limit_w: Optional[float]
     power_limit_max_w: Optional[float]
+    power_limit_default_w: Optional[float]
     utilization_percent: Optional[int]
     clock_sm_mhz: Optional[int]
     clock_sm_max_mhz: Optional[int]
     clock_application_sm_mhz: Optional[int]
+    clock_application_default_sm_mhz: Optional[int]
     persistence_mode: Optional[bool]
     compute_mode: Optional[str]
+    virtualization_mode: Optional[str]  # None, Pass-Through, VGPU ... as nvidia-smi says; null where it does not
+    recovery_action: Optional[str]  # None, Reset, Reboot, Drain P2P ... as nvidia-smi says; null where it does not
     lost: bool
-    hidden: Optional[bool]  # on the bus, left out by the driver on request (not lost)
+    hidden: Optional[bool]  # on the bus, left out by the driver on request (not lost); None: nothing tells
     raw: str
 
 
@@ -184,10 +201,11 @@ class Xid(TypedDict):
 
 class KernelLog(TypedDict):
     xids: List[Xid]
-    sxids: List[Xid]
-    aer: List[Dict[str, Any]]  # {pci_address, severity, count, raw}
+    sxids: List[Xid]  # with fatal: bool
+    aer: List[Dict[str, Any]]  # {pci_address, severity: corrected | nonfatal | fatal, count, last, raw}
     nvrm_mismatch: Optional[Dict[str, Optional[str]]]  # {module, library, raw}
-    oom: List[Dict[str, Any]]
+    fallen_off: List[str]  # addresses of GPUs of which the driver says so in words, with or without an Xid
+    oom: List[Dict[str, Any]]  # {pid, process, cgroup, time, raw}
     notable: List[str]  # raw lines that name NVRM, nvidia, mlx5, nouveau, nova, IOMMU or thermal trouble
 
 

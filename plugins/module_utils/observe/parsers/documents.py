@@ -14,7 +14,7 @@ _TORCH = ("version", "cuda", "archs", "nccl", "cuda_available", "device_count", 
 def _document(reading: Reading) -> dict[str, Any] | None:
     try:
         value = json.loads(reading.text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         reading.unreadable(f"not JSON: {error}" if reading.text.strip() else "empty")
         return None
     if not isinstance(value, dict):

@@ -122,7 +122,7 @@ def disks(reading: Reading) -> Facts:
         try:
             tree = json.loads(text)["blockdevices"]
             facts["machine.block_devices"] = [_device(entry) for entry in tree if isinstance(entry, dict)]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             reading.note(f"lsblk -J: {type(error).__name__}: {error}")
     text = reading.section("df -kP")
     if text is not None:
