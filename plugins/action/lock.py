@@ -1,4 +1,5 @@
 """Controller side of trainrig.gpu.lock: makes the lock of an inventory, shows what changes, and writes it."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Makes the wheel part of a lock on the controller: asks uv for a resolution, takes hashes and sizes, writes text."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
@@ -118,9 +119,7 @@ class LockMaker:
         return self._measured.get(key)
 
 
-def _requirements(
-    pylock: Mapping[str, Any], by_python: _Choice, platform: str
-) -> str:
+def _requirements(pylock: Mapping[str, Any], by_python: _Choice, platform: str) -> str:
     """pip's hash-checked form. Only what this platform and these Pythons can get is named."""
     lines: list[str] = []
     for package in sorted(pylock["packages"], key=lambda package: (package["name"], numbers(package["version"]))):

@@ -1,4 +1,5 @@
 """Asks an index how much room wheels take: their size, and what they unpack to (from the archive's directory)."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

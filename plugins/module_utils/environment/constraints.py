@@ -1,4 +1,5 @@
 """Checks locked versions against a user's constraint files (uv itself takes only exact ones beside a hashed lock)."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def violations(
 
 
 def _holds(line: str, versions: Mapping[str, str], environment: Mapping[str, str]) -> Optional[str]:
-    """"" where the constraint holds or says nothing here, the locked version where not, None where not understood."""
+    """ "" where the constraint holds or says nothing here, the locked version where not, None where not understood."""
     match = _LINE.match(line)
     if match is None:
         return None

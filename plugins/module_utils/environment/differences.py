@@ -1,4 +1,5 @@
 """Says in words how an environment differs from its lock and from the day it was built."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Evaluates the environment markers of a requirement (`python_full_version >= '3.12'`) for one Python."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

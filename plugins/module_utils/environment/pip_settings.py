@@ -1,4 +1,5 @@
 """Reads pip's own settings the way pip does: its configuration files and PIP_* variables, in pip's precedence."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Reads a hash-checked requirement file and says which packages one Python gets from it."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Decides which environments of a store stay: the one in use, the way back, and those that processes still need."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

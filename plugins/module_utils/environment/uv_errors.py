@@ -1,4 +1,5 @@
 """Turns what uv says when it fails into one clear problem: what happened, where, and what to do."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

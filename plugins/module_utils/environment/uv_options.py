@@ -4,6 +4,7 @@ uv ignores pip's settings; a user who configured pip for a mirror, a proxy or a 
 be honoured. Precedence, per setting: inventory variable, then uv's own variable or file, then pip's.
 Addresses go into environment variables and not onto the command line, where every user could read a password in them.
 """
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Package versions as PEP 440 orders them, and version numbers of drivers: parse, normalise, compare."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """The lock as a document: its digest, whether it is whole, and what changed between two of them."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
@@ -52,8 +53,9 @@ def problems(lock: Any, texts: Mapping[str, str], where: str = NAME) -> List[Pro
     return found
 
 
-def difference(old: Mapping[str, Any], new: Mapping[str, Any], old_texts: Mapping[str, str],
-               new_texts: Mapping[str, str]) -> List[str]:
+def difference(
+    old: Mapping[str, Any], new: Mapping[str, Any], old_texts: Mapping[str, str], new_texts: Mapping[str, str]
+) -> List[str]:
     """What changed from one lock to the next, as a person would tell it. [] where nothing did."""
     if not old:
         return [f"new lock with {len(new['profiles'])} profiles: " + ", ".join(p["name"] for p in new["profiles"])]

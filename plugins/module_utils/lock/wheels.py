@@ -1,4 +1,5 @@
 """Which wheels a machine gets from a resolved set of packages: by file name, for the hashes and sizes of a lock."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
@@ -46,9 +47,8 @@ def fits(file: str, python: str, platform: str) -> bool:
     parts = file[: -len(".whl")].split("-")
     if not file.endswith(".whl") or len(parts) < 5:
         return False
-    return (
-        any(_python_fits(tag, parts[-2], python) for tag in parts[-3].split("."))
-        and any(_platform_fits(tag, platform) for tag in parts[-1].split("."))
+    return any(_python_fits(tag, parts[-2], python) for tag in parts[-3].split(".")) and any(
+        _platform_fits(tag, platform) for tag in parts[-1].split(".")
     )
 
 

@@ -1,4 +1,5 @@
 """From what a user declares to the profiles a lock should have, with what each needs of driver, GPU and Python."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Brings a symbolic link to a Python environment that is exactly its requirement file: build beside, verify, switch."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
@@ -234,8 +235,8 @@ class Builder:
         for path, needed, free in missing_space(needs):
             raise Problem(
                 "no_space",
-                f"{path} has {_mib(free)} free, the environment needs {_mib(needed)} there "
-                f"(download {_mib(download)}, installed {_mib(installed)}, once in uv's cache and once in place)",
+                f"{path} has {_gb(free)} free, the environment needs {_gb(needed)} there "
+                f"(download {_gb(download)}, installed {_gb(installed)}, once in uv's cache and once in place)",
                 "free space there, or choose another disk with trainrig_prefix or pytorch_cache",
             )
 
@@ -326,5 +327,5 @@ def _listing(state: Mapping[str, Any]) -> str:
     return "".join(f"{name}=={version}\n" for name, version in sorted(state["packages"].items()))
 
 
-def _mib(size: int) -> str:
-    return f"{size / 2**20:.0f} MiB"
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.2f} GB"

@@ -1,4 +1,5 @@
 """Writes on the node that a crash cannot cut in two: files, links, and what must be on disk before them."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

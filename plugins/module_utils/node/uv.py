@@ -1,4 +1,5 @@
 """Runs uv on the node so that it dies with this process and says one clear thing when it fails."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Looks at a Python environment on the node, read-only: is it still what the lock says and what was built?"""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

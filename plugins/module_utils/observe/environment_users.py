@@ -1,4 +1,5 @@
 """Finds the processes that still use a directory, so that nobody's running environment is removed."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

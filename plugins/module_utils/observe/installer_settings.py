@@ -1,4 +1,5 @@
 """Reads what a build of an environment depends on, on the node: pip's and uv's settings, and the disk's space."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

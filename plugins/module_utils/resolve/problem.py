@@ -1,4 +1,5 @@
 """One thing wrong with what a user declared: where, which key, which value, why, and what to do."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

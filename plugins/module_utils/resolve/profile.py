@@ -1,4 +1,5 @@
 """Chooses the profile of the lock that a node gets, by what was seen there, and says why."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

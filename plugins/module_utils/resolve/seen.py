@@ -1,4 +1,5 @@
 """What the choice of a profile needs of an Observation."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

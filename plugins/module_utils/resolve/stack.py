@@ -1,4 +1,5 @@
 """Checks what a user declares in `trainrig_stack`, before any node is contacted."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
