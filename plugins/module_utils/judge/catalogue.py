@@ -198,6 +198,14 @@ RULES: Dict[str, Rule] = {
         "Give the stage more time (`verify_collectives_seconds`) or a smaller `verify_max_bytes`.",
         _TESTS,
     ),
+    "verify.single_rank": Rule(
+        "info",
+        "none",
+        "One rank has nobody to talk to: links between GPUs, gradients over ranks and lost samples cannot be tested "
+        "with it.",
+        "Nothing is wrong. With more GPUs on this node, look at why only one is used.",
+        _TESTS,
+    ),
     # DDP smoke
     "verify.gradients_differ": Rule(
         "fail",

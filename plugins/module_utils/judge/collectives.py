@@ -39,6 +39,8 @@ def judge(document: Mapping[str, Any], conditions: Conditions) -> Tuple[List[Mea
     measurements = [_measurement(row, document) for row in document["rows"]]
     findings = _as_asked(document, conditions)
     findings += _incomplete(document, conditions)
+    if document["ranks"] == 1:
+        findings.append(finding("verify.single_rank", conditions.job.host, "one rank: nothing was sent"))
     for row, measurement in zip(document["rows"], measurements):
         if not _consistent(row, int(document["ranks"])):
             _mark(measurement, "fail", "size, time, algbw and busbw do not belong together")
@@ -123,9 +125,12 @@ def _incomplete(document: Mapping[str, Any], conditions: Conditions) -> List[Fin
     missing = [name for name in conditions.asked.get("collectives") or BUS_FACTOR if name not in present | explained]
     if missing and document["complete"]:
         findings.append(finding("verify.collective_missing", host, f"no result of {', '.join(missing)}"))
+    if not present and document["complete"]:
+        findings.append(finding("verify.nothing_measured", host, "the sweep ended without a single row"))
     for entry in document["left_out"]:
-        size = f"from {entry['from_bytes']} bytes on"
-        findings.append(finding("verify.left_out", host, f"{entry['collective']} {size}: {entry['reason']}"))
+        text = f"{entry['collective']} from {entry['from_bytes']} bytes on: {entry['reason']}"
+        some = entry["collective"] in present or (entry["collective"] == "all" and present)
+        findings.append(finding("verify.left_out", host, text, severity=None if some else "warn"))
     for entry in document["skipped"]:
         text = f"{entry['collective']}: the backend {document['backend']} does not have it"
         findings.append(finding("verify.left_out", host, text, [(STAGE, entry["reason"])]))

@@ -21,15 +21,23 @@ def assemble(
     ``launches`` are the registered results of the commands by stage, ``files`` what slurp returned
     (`<stage>.run.json` by bounded.py, `<stage>.json` by the stage itself).
     """
-    contents = {str(one.get("source", "")).rpartition("/")[2]: _decoded(one) for one in files}
+    contents: Dict[str, Any] = {str(one.get("source", "")).rpartition("/")[2]: _decoded(one) for one in files}
     outputs: Dict[str, Dict[str, Any]] = {}
     for stage, launch in launches.items():
         if launch.get("skipped"):
-            outputs[stage] = {"skipped": str(launch.get("false_condition") or launch.get("skip_reason") or "skipped")}
+            outputs[stage] = {"skipped": _why(launches, contents)}
             continue
         run = contents.get(f"{stage}.run.json") or _account(launch)
         outputs[stage] = {"run": run, "document": contents.get(f"{stage}.json"), "asked": dict(asked.get(stage) or {})}
     return outputs
+
+
+def _why(launches: Mapping[str, Mapping[str, Any]], contents: Mapping[str, Any]) -> str:
+    """Which earlier stage a skipped one depends on. The role skips for no other reason."""
+    environment = contents.get("environment.json")
+    if launches.get("environment", {}).get("rc") or not environment or environment["torch"]["error"]:
+        return "torch cannot be used in this environment"
+    return "the collectives did not come to an end, and gradients travel through them"
 
 
 def _decoded(slurped: Mapping[str, Any]) -> Any:
@@ -45,10 +53,13 @@ def _account(launch: Mapping[str, Any]) -> Dict[str, Any]:
     lines: List[str] = [*(launch.get("stdout_lines") or []), *(launch.get("stderr_lines") or [])]
     if launch.get("msg"):
         lines.append(str(launch["msg"]))
+    command = [str(word) for word in launch.get("cmd") or []]
     return {
-        "command": list(launch.get("cmd") or []),
+        "command": command,
         "rc": launch.get("rc"),
-        "timed_out": False,
+        # The role starts everything under coreutils' timeout: 124, or 137 where that had to kill.
+        "timed_out": command[:1] == ["timeout"] and launch.get("rc") in (124, 137),
+        "seconds": None,
         "tail": [line for line in lines if line.strip()][-_TAIL:],
         "listening": [],
         "left_running": [],

@@ -25,7 +25,8 @@ def judge(name: str, stage: Mapping[str, Any], host: Optional[str]) -> List[Find
     document = stage.get("document")
     told = bool(document and document.get("errors"))  # the document names its errors itself
     if run.get("timed_out"):
-        text = f"{name}: not done after {run['seconds']:.0f} s"
+        seconds = f" of {run['seconds']:.0f} s" if run.get("seconds") else ""
+        text = f"{name}: not done within its time{seconds}"
         findings.append(finding("verify.timeout", host, text, proof, option=f"verify_{name}_seconds"))
     elif run.get("rc") not in (0, None) and not told:
         findings.append(finding("verify.stage_failed", host, f"{name}: exit status {run['rc']}", proof))

@@ -90,7 +90,8 @@ def ceiling(job: Job, collective: str, nodes: int, ranks: int, data: Mapping[str
     if job.link in ("nvlink", "bridge") and job.nvlink_gb_s:
         reducing = data["in_network_reduction"]["nvlink_generation_from"]
         if collective == "all_reduce" and job.through_switch and (job.nvlink_generation or 0) >= reducing:
-            return round(job.nvlink_gb_s * 2 * (ranks - 1) / (ranks + 1), 1)
+            # NCCL takes the better way: with few ranks summing in the switch moves more, not less.
+            return round(job.nvlink_gb_s * max(1.0, 2 * (ranks - 1) / (ranks + 1)), 1)
         return job.nvlink_gb_s
     if job.link == "pcie" and job.pcie_gb_s:
         return round(job.pcie_gb_s, 1)

@@ -47,7 +47,8 @@ import torch
 import torch.distributed as dist
 
 SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
-CHUNK = 1 << 20  # elements made or compared at a time: bounds the memory of the check
+# Elements made or compared at a time: bounds the memory of the check, and keeps a GPU busy.
+CHUNK = {"cpu": 1 << 20, "cuda": 1 << 24}
 LEAST_MAGNITUDE = 4  # fewer different values than this would prove little
 ROOT = 0  # of the broadcast
 UNSUPPORTED = re.compile(r"not support|unsupported|not implemented|no backend type|does not implement", re.IGNORECASE)
@@ -102,9 +103,11 @@ class Case:
     ) -> None:
         self.name, self.world, self.rank, self.device, self.options = name, world, rank, device, options
         self.dtype = getattr(torch, options.dtype)
+        self.chunk = CHUNK[device.type]
+        element = torch.empty((), dtype=self.dtype).element_size()
         parts = 1 if name in WHOLE_BUFFER else world
-        self.count = max(1, size // (self.dtype.itemsize * parts))
-        self.size_bytes = self.count * parts * self.dtype.itemsize
+        self.count = max(1, size // (element * parts))
+        self.size_bytes = self.count * parts * element
         self.magnitude = (1 << SIGNIFICAND_BITS[options.dtype]) // world
         send = self.count if name in {"all_reduce", "broadcast", "all_gather"} else self.count * world
         receive = self.count * world if name in {"all_gather", "all_to_all"} else self.count
@@ -120,8 +123,8 @@ class Case:
         self.receive.fill_(float("nan"))
         if self.name == "broadcast" and self.rank != ROOT:
             return
-        for start in range(0, self.send.numel(), CHUNK):
-            length = min(CHUNK, self.send.numel() - start)
+        for start in range(0, self.send.numel(), self.chunk):
+            length = min(self.chunk, self.send.numel() - start)
             self.send[start : start + length] = values(
                 self.key(check, self.rank), start, length, self.magnitude, self.device
             )
@@ -156,8 +159,8 @@ class Case:
         """Count the elements of this rank's result that are not exactly what the inputs give."""
         bad = torch.zeros((), dtype=torch.int64, device=self.device)
         for begin, sources, origin in self.origins():
-            for start in range(0, self.count, CHUNK):
-                length = min(CHUNK, self.count - start)
+            for start in range(0, self.count, self.chunk):
+                length = min(self.chunk, self.count - start)
                 expected = torch.zeros(length, dtype=torch.int64, device=self.device)
                 for source in sources:
                     expected += values(self.key(check, source), origin + start, length, self.magnitude, self.device)

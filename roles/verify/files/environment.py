@@ -74,9 +74,8 @@ def torch_facts() -> dict[str, Any]:
 
         facts.update(version=torch.__version__, cuda=torch.version.cuda, cuda_available=torch.cuda.is_available())
         facts["archs"] = torch.cuda.get_arch_list() if torch.version.cuda else []
-        facts["backends"] = [
-            name for name in ("gloo", "nccl", "mpi") if dist.is_available() and dist.is_backend_available(name)
-        ]
+        # The names of these functions have stayed; one that a torch lacks says no, as bool() does.
+        facts["backends"] = [name for name in ("gloo", "nccl") if getattr(dist, f"is_{name}_available", bool)()]
         if facts["cuda_available"]:
             facts["device_count"] = torch.cuda.device_count()
             for index in range(facts["device_count"]):
@@ -113,7 +112,7 @@ def main() -> int:
         "script": "environment",
         "host": socket.gethostname(),
         "executable": sys.executable,
-        "prefix": sys.prefix,
+        "prefix": os.path.realpath(sys.prefix),  # as loaded libraries name it
         "python": platform.python_version(),
         "cores": len(os.sched_getaffinity(0)),
         "markers": markers(),
