@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(mask(str(error))) from error
         changes = document.difference(old, lock, old_texts, texts)
         stale = [name for name in old_texts if name not in texts]
-        written = {document.NAME: _HEADER + yaml.safe_dump(lock, sort_keys=False, width=110), **texts}
+        written = {document.NAME: _HEADER + _yaml(lock), **texts}
         changed = any(_text(directory / name) != text for name, text in written.items()) or bool(stale)
         if changed and not self._task.check_mode:
             _write(directory, written, stale)
@@ -98,6 +98,18 @@ class ActionModule(ActionBase):
             profiles.append(profile)
             texts[profile["requirements"]["file"]] = text
         return document.sealed({"index_date": date, "stack": declared, "profiles": profiles}), texts
+
+
+class _Dumper(yaml.SafeDumper):
+    """Lists indented below their key, as the rest of the repository writes them."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+def _yaml(lock: dict[str, Any]) -> str:
+    text: str = yaml.dump(lock, Dumper=_Dumper, sort_keys=False, width=110, default_flow_style=None)
+    return text
 
 
 def _index_date(asked: str | None) -> str:
