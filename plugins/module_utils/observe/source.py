@@ -34,6 +34,8 @@ BYTES_LIMIT = 16 * 1024 * 1024
 WORKERS = 8
 #: How long a killed command may take to die before it is left behind, in seconds.
 GRACE_S = 1.0
+#: A name and password in an address (of a mirror, of a proxy): a bundle is made to be shown to others.
+_PASSWORD = re.compile(r"://[^/\s:@]{1,200}:[^/\s@]{1,200}@")
 #: A user's PATH often lacks the directories of administration tools.
 ADMIN_PATH = (
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/cuda/bin:/opt/mellanox/ethtool/sbin"
@@ -130,6 +132,7 @@ class LiveSource(Source):
             pieces.extend(piece for piece in self._part(part, timeout_s) if piece[0] or piece[1].text.strip())
         if not pieces:
             return None
+        pieces = [(name, piece._replace(text=_PASSWORD.sub(r"://***@", piece.text))) for name, piece in pieces]
         if not probe.sectioned:
             return pieces[0][1]
         err = "".join(f"{name}: {line}\n" for name, piece in pieces for line in piece.err.splitlines()[:5])

@@ -106,6 +106,11 @@ def test_sections_name_their_source_and_status(tools, tmp_path):
     assert output == source.Output("==> /etc/a.conf <==\ncuda\n\n==> simulated_tool -s <== exit 3\nbad\n", 0, "")
 
 
+def test_passwords_in_addresses_stay_on_the_node(tmp_path):
+    (tmp_path / "list").write_text("deb https://user:s3cret@mirror.example/ubuntu noble main\n")
+    assert read(Files(("/list",)), root=tmp_path).text == "deb https://***@mirror.example/ubuntu noble main\n"
+
+
 def test_pipes_devices_and_directories_are_not_opened(tmp_path):
     os.mkfifo(tmp_path / "os_release")
     (tmp_path / "uname").mkdir()
