@@ -3,6 +3,20 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.rules import driver, fleet, health, observation
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.rules import (
+    driver,
+    fleet,
+    health,
+    kernel,
+    observation,
+    packages,
+)
 
-MODULES = (driver, fleet, health, observation)
+MODULES = (
+    driver,
+    fleet,
+    health,
+    kernel,
+    observation,
+    packages,
+)

@@ -105,7 +105,7 @@ def _finding(rule: str, hit: Hit, host: Host, phase: str) -> Finding:
     kind = hit.action or row["action"]
     assert severity in SEVERITIES and kind in ACTIONS, f"{rule}: {severity}, {kind}"
     values = _Known(_commands(host))
-    values.update(host=host.name, kernel=host.kernel or "the running kernel", **hit.values)
+    values.update({"host": host.name, "kernel": host.kernel or "the running kernel", **hit.values})
     text = row["texts"][hit.say] if hit.say else row["next"]
     return {
         "rule": rule,

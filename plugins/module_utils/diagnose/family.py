@@ -4,24 +4,34 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Mapping, Optional, Tuple
+from functools import lru_cache
+from typing import Dict, List, Mapping, Optional, Pattern, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.host import Host
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.versions import driver_part, upstream
+
+#: From this priority on apt keeps a version even when it has to downgrade (apt_preferences(5)).
+OUTRANKS = 1000
 
 
 def belongs(host: Host, family: str, name: str) -> bool:
     """Whether a package name is of a family. Patterns match from the start of the name."""
     row = host.fact("families", family) or {}
-    if not any(re.match(pattern, name) for pattern in row.get("is") or []):
-        return False
-    return not any(re.match(pattern, name) for pattern in row.get("not") or [])
+    inside, outside = _either(tuple(row.get("is") or ())), _either(tuple(row.get("not") or ()))
+    return bool(inside and inside.match(name) and not (outside and outside.match(name)))
+
+
+@lru_cache(maxsize=None)
+def _either(patterns: Tuple[str, ...]) -> Optional[Pattern[str]]:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
 
 
 def installed(host: Host, family: str) -> Dict[str, str]:
     """Installed packages of a family, name -> version, deb and rpm alike, in order of names."""
-    found = {**(host.get("packages", "rpm") or {}), **host.dpkg}
-    return {name: str(found[name]) for name in sorted(found) if belongs(host, family, name)}
+    if family not in host.families:
+        found = {**(host.get("packages", "rpm") or {}), **host.dpkg}
+        host.families[family] = {name: str(found[name]) for name in sorted(found) if belongs(host, family, name)}
+    return host.families[family]
 
 
 def driver_packages(host: Host) -> Dict[str, str]:
@@ -66,15 +76,10 @@ def _pinned(host: Host) -> List[Tuple[str, str]]:
         exact = name.rsplit("-", 1)[1]
         if exact.count(".") >= 1:
             found.append(("*", f"{exact}*"))
-    for place, text in (host.get("packages", "apt_config") or {}).items():
-        if "preferences" not in str(place):
-            continue
-        for stanza in re.split(r"\n\s*\n", str(text)):
-            fields = dict(re.findall(r"(?m)^(Package|Pin|Pin-Priority)\s*:\s*(.+?)\s*$", stanza))
-            version = re.match(r"version\s+(.+)", fields.get("Pin", ""))
-            priority = re.match(r"-?[0-9]+", fields.get("Pin-Priority", ""))
-            if version and priority and int(priority.group()) >= 1000:
-                found += [(package, version.group(1)) for package in fields.get("Package", "").split()]
+    for row in host.get("packages", "apt_pins") or []:
+        version = re.match(r"version\s+(.+)", str(row.get("pin") or ""))
+        if version and (row.get("priority") or 0) >= OUTRANKS:
+            found += [(str(package), version.group(1)) for package in row.get("packages") or []]
     return found
 
 

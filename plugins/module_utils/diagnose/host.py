@@ -44,6 +44,7 @@ class Host:
         self.data = data
         self.today = today
         self.lock = lock
+        self.families: Dict[str, Dict[str, str]] = {}  # what family.installed found, by family
         self._settings: Optional[List[Setting]] = None
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -224,25 +225,16 @@ class Pool:
         self.allow_missing = allow_missing
 
 
-_ASSIGNMENT = re.compile(r"\s*(?:export\s+|declare\s+-x\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$")
-
-
 def _settings(observation: Facts) -> List[Setting]:
+    """All variables of a login, of files and of NCCL's own files; the process's environment comes first, as in NCCL."""
     found: List[Setting] = []
     environment = (observation.get("python_env") or {}).get("env")
     if isinstance(environment, Mapping):
-        found += [
-            Setting(str(k), str(v), "login environment", "python_env") for k, v in environment.items() if v is not None
-        ]
-    configuration = observation.get("configuration")
-    configuration = configuration if isinstance(configuration, Mapping) else {}
-    for place, text in (configuration.get("environment") or {}).items():
-        if str(place).startswith("ldconfig"):
-            continue
-        for line in str(text).splitlines():
-            match = _ASSIGNMENT.match(line)
-            if match and not line.lstrip().startswith("#"):
-                found.append(Setting(match.group(1), match.group(2).strip().strip("\"'"), str(place), "env_paths"))
+        rows = [(str(name), str(value)) for name, value in environment.items() if value is not None]
+        found += [Setting(name, value, "environment of a login", "python_env") for name, value in rows]
+    configuration = observation.get("configuration") or {}
+    for row in configuration.get("variables") or []:
+        found.append(Setting(row["name"], row["value"], row["file"], "env_paths"))
     files = configuration.get("nccl_conf") or {}
     for place in sorted(files, key=lambda name: not str(name).startswith("~")):
         for name, value in (files[place] or {}).items():

@@ -145,10 +145,12 @@ def differs_from_stack(host: Host) -> Iterator[Hit]:
     shown = [
         evidence("dpkg" if package and package[0] in host.dpkg else "nvidia_version", " ".join(package or ("", have)))
     ]
+    named = f"-{host.wants.driver_branch}"
+    transitional = next((name for name in installed(host, "driver_itself") if named in name), None)
     cause = None
-    if package and f"-{host.wants.driver_branch}" in package[0]:
+    if transitional:
         cause = (
-            f"{package[0]} is a transitional package: its name still carries {host.wants.driver_branch}, what it "
+            f"{transitional} is a transitional package: its name still carries {host.wants.driver_branch}, what it "
             f"installs is {branch(have)}. The branch is in the version, never in the name."
         )
     yield Hit(summary, shown, cause=cause, wanted=wanted, have=have)

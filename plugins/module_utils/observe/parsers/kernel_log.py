@@ -42,6 +42,7 @@ _NOTABLE = re.compile(
     r"NVRM:|\bnvidia[\w-]*[ :]|nouveau|\bnova\b|NovaCore|nova_core|NVLink|nvlink|fabric"
     r"|mlx5_core.{0,200}(?:err|fail|timeout|timed out|health|fatal|assert|[Cc]able|High temp|[Ll]ink down)"
     r"|IO_PAGE_FAULT|DMAR:.{0,40}fault|AMD-Vi:.{0,40}(?:fault|error)"
+    r"|disagrees about version of symbol|version magic|module is rejected|not signed with a trusted key"
     r"|thermal|[Tt]emperature above|clock throttled|Hardware Error"
 )
 _DUMP = re.compile(r"NVRM: (?: +|GPU[0-9]+ RPC)|NVRM: (?:GPU at PCI|GPU Board Serial)")
