@@ -45,14 +45,35 @@ _NOTABLE = re.compile(
     r"|disagrees about version of symbol|version magic|module is rejected|not signed with a trusted key"
     r"|thermal|[Tt]emperature above|clock throttled|Hardware Error"
 )
+#: A line without one of these is none of the above: a log is long, and a word is found faster than a pattern.
+_WORDS = (
+    *(
+        "NVRM",
+        "nvidia",
+        "nouveau",
+        "nova",
+        "Nova",
+        "NVLink",
+        "nvlink",
+        "fabric",
+        "mlx5_core",
+        "SXid",
+        "AER: ",
+        "PCIe Bus",
+    ),
+    *("ut of memory", "IO_PAGE_FAULT", "DMAR", "AMD-Vi", "thermal", "emperature above", "clock throttled"),
+    "Hardware Error",
+)
 _DUMP = re.compile(r"NVRM: (?: +|GPU[0-9]+ RPC)|NVRM: (?:GPU at PCI|GPU Board Serial)")
 _LINES_KEPT = 200
 
 
-def entries(reading: Reading) -> Iterator[tuple[str | None, str | None, str, str]]:
-    """(time, unit, message, whole line) of each line."""
+def entries(
+    reading: Reading, words: tuple[str, ...] | None = None
+) -> Iterator[tuple[str | None, str | None, str, str]]:
+    """(time, unit, message, whole line) of each line; with ``words``, of each that holds one of them."""
     for line in reading.lines:
-        if not line.strip() or line.startswith("-- "):
+        if not line or line.isspace() or line.startswith("-- ") or not (words is None or any(w in line for w in words)):
             continue
         rest, time, unit = line, None, None
         for prefix in _PREFIXES:
@@ -108,9 +129,7 @@ def dmesg(reading: Reading) -> Facts:
     oom: list[dict[str, Any]] = []
     notable: dict[str, str] = {}
     driver: list[str] = []
-    seen = False
-    for time, _unit, message, line in entries(reading):
-        seen = True
+    for time, _unit, message, line in entries(reading, _WORDS):
         if "NVRM:" in message:
             driver.append(message[message.index("NVRM:") + 5 :].strip())
         match = _XID.search(message)
@@ -143,7 +162,7 @@ def dmesg(reading: Reading) -> Facts:
             continue
         if _NOTABLE.search(message) and not _DUMP.search(message):
             notable.setdefault(message, raw(line))
-    if not seen:
+    if not reading.text.strip():
         # An empty ring buffer is an answer; a refusal is not.
         if reading.rc != 0 or reading.err.strip():
             return {}

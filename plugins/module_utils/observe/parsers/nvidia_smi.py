@@ -23,6 +23,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _DECLARATIONS = re.compile(r"<!DOCTYPE[^>\[]*>|<\?xml[^>]*\?>")
 _GONE = re.compile(r"^\s*(?:GPU is lost|GPU has fallen off the bus)", re.I)
 _ERROR = re.compile(r"^\s*(?:ERR!|\[?Unknown Error\]?|GPU is lost|GPU has fallen off the bus)", re.I)
+_TROUBLE = re.compile(r"ERR!|Unknown Error|GPU is lost|GPU has fallen", re.I)
 _WHERE = re.compile(r"(?:device handle for GPU|GPU)\s*([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.I)
 _REASON = re.compile(r"^clocks_(?:event|throttle)_reason_")
 #: Values that only a GPU that answers can give. When all of them are errors, it does not.
@@ -40,14 +41,16 @@ def nvidia_smi_xml(reading: Reading) -> Facts:
     for line in reading.text[end + 17 :].split("\n")[:3] if end >= 0 else ():
         if line.strip():
             reading.note(raw(line))
-    text = _DECLARATIONS.sub("", _CONTROL.sub("", reading.text[start : end + 17 if end >= 0 else None]))
+    text = _without_clocks(_CONTROL.sub("", reading.text[start : end + 17 if end >= 0 else None]))
+    text = _DECLARATIONS.sub("", text)
     if "<!" in text.replace("<!--", ""):
         reading.unreadable("XML with declarations is not nvidia-smi's")
         return {}
     gpus, values, whole = _elements(text)
     if not whole:
         reading.unreadable(f"the XML is cut or damaged; {len(gpus)} whole GPUs could be read")
-    parsed = [_gpu(position, element) for position, element in enumerate(gpus)]
+    troubled = _TROUBLE.search(text) is not None
+    parsed = [_gpu(position, element, troubled) for position, element in enumerate(gpus)]
     announced = integer(values.get("attached_gpus"))
     if whole and announced is not None and announced != len(parsed):
         reading.note(f"attached_gpus is {announced}, but {len(parsed)} are described")
@@ -93,6 +96,19 @@ def _lost_addresses(lines: list[str]) -> list[str]:
         if match and re.search(r"is lost|Unknown Error|fallen off|Unable to determine the device handle", line):
             found.append(pci_address(match[1]) or "")
     return [address for address in found if address]
+
+
+def _without_clocks(text: str) -> str:
+    """The tables of supported clocks are most of a report and nothing here is read from them."""
+    kept: list[str] = []
+    at = 0
+    while True:
+        begin = text.find("<supported_clocks>", at)
+        end = text.find("</supported_clocks>", begin) if begin >= 0 else -1
+        if end < 0:
+            return "".join([*kept, text[at:]])
+        kept.append(text[at:begin])
+        at = end + len("</supported_clocks>")
 
 
 def _elements(text: str) -> tuple[list[ElementTree.Element], dict[str, str], bool]:
@@ -164,9 +180,10 @@ def _errors(values: _Values, period: str, corrected: bool) -> int | None:
     return values.total(*(f"{base}{bits}/{place}" for place in places))
 
 
-def _gpu(position: int, element: ElementTree.Element) -> dict[str, Any]:
+def _gpu(position: int, element: ElementTree.Element, troubled: bool) -> dict[str, Any]:
+    """One GPU. ``troubled``: somewhere in the report an error stands for a value, so this one is searched for it."""
     values = _Values(element)
-    texts = [item.text or "" for item in element.iter()]
+    texts = [item.text or "" for item in element.iter()] if troubled else []
     vital = [text for text in (element.findtext(path) for path in _VITAL) if text and text.strip()]
     power = ("gpu_power_readings", "power_readings")
     gpu = {
