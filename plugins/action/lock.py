@@ -101,14 +101,18 @@ class ActionModule(ActionBase):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Lists indented below their key, as the rest of the repository writes them."""
+    """Lists indented below their key; short collections on one line, long ones not."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
 
+    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:
+        long = isinstance(mapping, dict) and len(mapping) > 4
+        return super().represent_mapping(tag, mapping, False if long else flow_style)
+
 
 def _yaml(lock: dict[str, Any]) -> str:
-    text: str = yaml.dump(lock, Dumper=_Dumper, sort_keys=False, width=110, default_flow_style=None)
+    text: str = yaml.dump(lock, Dumper=_Dumper, sort_keys=False, width=1000, default_flow_style=None)
     return text
 
 
