@@ -36,8 +36,9 @@ def dpkg(reading: Reading) -> Facts:
             unread.add(line)
     if bare:
         # Plain `dpkg-query -W` lists removed packages too and does not tell them apart.
-        reading.note(f"{bare} lines show no state; save `dpkg-query -W` with ${{db:Status-Abbrev}} first")
-    if not unread.close(bool(entries)) or (bare and not entries):
+        why = f"{bare} lines show no state; save `dpkg-query -W` with ${{db:Status-Abbrev}} first"
+        reading.note(why) if entries else reading.unreadable(why)
+    if not unread.close(bool(entries)) or not reading.readable:
         return {}
     return {"packages.dpkg": installed(entries), "packages.dpkg_entries": entries}
 

@@ -55,6 +55,7 @@ def test_dpkg_rows_without_a_state_are_not_taken_for_installed(look):
     observed = look(dpkg="nvidia-dkms-550\t550.90.07-0ubuntu1\nbash\t5.2.21-2\n")
     assert observed["packages"]["dpkg"] is None
     assert "show no state" in observed["probes"]["dpkg"]["notes"][0]
+    assert observed["probes"]["dpkg"]["status"] == "unreadable"
 
 
 def test_dpkg_that_is_no_package_list(look):
