@@ -44,12 +44,14 @@ def markers() -> dict[str, str]:
 
 def packages() -> list[dict[str, Any]]:
     """Return every installed distribution; the same name twice is two entries."""
-    found = []
+    found: list[dict[str, Any]] = []
     for distribution in importlib.metadata.distributions():
         name = distribution.metadata["Name"]
         if name:
             location = str(distribution.locate_file(""))
-            found.append({"name": name, "version": distribution.version, "location": location})
+            entry = {"name": name, "version": distribution.version, "location": location}
+            if entry not in found:  # a directory may stand twice on sys.path, under a link and its target
+                found.append(entry)
     return sorted(found, key=lambda one: (one["name"].lower(), one["location"]))
 
 
