@@ -16,6 +16,8 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.observe.reading impor
 )
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.schema import Accelerator
 
+#: The tables are narrow; a longer line is none of theirs.
+_WIDTH = 400
 _BUS = re.compile(r"\b((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b", re.IGNORECASE)
 
 
@@ -35,18 +37,18 @@ def npu_smi(reading: Reading) -> Facts:
     """`npu-smi info`: one entry a chip; the row of the chip gives the PCI address."""
     found: list[Accelerator] = []
     card: tuple[int, str, str, str] | None = None
-    for line in reading.lines:
+    for line in (line.strip()[:_WIDTH] for line in reading.lines):
         if re.search(r"Process (?:id|name)|processes found", line):
             # The table of processes follows; its rows look alike.
             break
-        npu, chip = _NPU.match(line.strip()), _CHIP.match(line.strip())
+        npu, chip = _NPU.match(line), _CHIP.match(line)
         if chip and card:
-            one = _made("huawei", card[0], card[1], card[2], re.sub(r"\s+", " ", f"{card[3]} {line.strip()}"))
+            one = _made("huawei", card[0], card[1], card[2], re.sub(r"\s+", " ", f"{card[3]} {line}"))
             one["pci_address"] = pci_address(chip[3])
             found.append(one)
             card = None
         elif npu:
-            card = (int(npu[1]), npu[2], npu[3], line.strip())
+            card = (int(npu[1]), npu[2], npu[3], line)
     return _answer(reading, found, r"\bnpu-smi [0-9]", "npu_smi")
 
 
@@ -60,7 +62,7 @@ _CARD_FIELD = re.compile(r"([A-Z][A-Za-z -]{2,40}?)\s*:\s*(\S.*)$")
 def cnmon(reading: Reading) -> Facts:
     """The table of `cnmon`, or the list of `cnmon info`."""
     found: list[Accelerator] = []
-    for line in (line.strip() for line in reading.lines):
+    for line in (line.strip()[:_WIDTH] for line in reading.lines):
         card, head, field = _CARD.match(line), _CARD_HEAD.match(line), _CARD_FIELD.match(line)
         bus = _BUS.search(line)
         if card:
@@ -126,7 +128,7 @@ def _rocm_json(text: str) -> dict[int, dict[str, str]] | None:
 def _rocm_text(lines: list[str]) -> dict[int, dict[str, str]]:
     found: dict[int, dict[str, str]] = {}
     index: int | None = None
-    for line in lines:
+    for line in (line[:_WIDTH] for line in lines):
         rocm, head, field = _ROCM_LINE.match(line), _AMD_HEAD.match(line), _AMD_FIELD.match(line)
         if rocm:
             found.setdefault(int(rocm[1]), {}).setdefault(rocm[2].strip().lower(), rocm[3].strip())

@@ -16,7 +16,7 @@ _ORIGIN = re.compile(r" {6,9}(-?[0-9]{1,6}) (\S.*)$")
 
 _HISTORY_FIELD = re.compile(r"([A-Z][A-Za-z-]{1,20}): ?(.*)$")
 _ACTIONS = ("Install", "Reinstall", "Upgrade", "Downgrade", "Remove", "Purge")
-_CHANGE = re.compile(r"([^\s,()]{1,200}) \(([^()]{0,300})\)")
+_CHANGE = re.compile(r"(?<![^\s,()])([^\s,()]{1,200}) \(([^()]{0,300})\)")
 
 
 def apt_policy(reading: Reading) -> Facts:

@@ -13,6 +13,8 @@ DAEMON_JSON = "/etc/docker/daemon.json"
 _VERSION = r"([0-9]{1,5}\.[0-9]{1,5}[0-9A-Za-z.+~-]{0,60})"
 _DEVICE = re.compile(r"[a-z0-9][a-z0-9.-]{0,100}/[A-Za-z0-9_-]{1,60}=\S{1,100}$", re.IGNORECASE)
 _LIBRARY_LINES = 50
+#: What `docker version` prints is short.
+_ANSWER = 20000
 
 
 def containers(reading: Reading) -> Facts:
@@ -33,9 +35,9 @@ def containers(reading: Reading) -> Facts:
 
 def _docker_version(text: str) -> str | None:
     """The server's version, else the client's; also the one line of `docker --version`."""
-    server = re.split(r"(?m)^Server\b", text, maxsplit=1)
+    server = re.split(r"(?m)^Server\b", text[:_ANSWER], maxsplit=1)
     for part in reversed(server):
-        found = re.search(rf"(?mi)^\s+Version:\s+{_VERSION}", part) or re.search(
+        found = re.search(rf"(?mi)^[ \t]+Version:[ \t]+{_VERSION}", part) or re.search(
             rf"(?i)\bversion {_VERSION}", part[:2000]
         )
         if found:
@@ -44,7 +46,7 @@ def _docker_version(text: str) -> str | None:
 
 
 def _docker_error(text: str) -> str | None:
-    found = re.search(r"(?mi)^.{0,200}(?:cannot connect|permission denied|error).{0,400}$", text)
+    found = re.search(r"(?mi)^.{0,200}(?:cannot connect|permission denied|error).{0,400}$", text[:_ANSWER])
     return raw(re.sub(r"^\s*docker version: ", "", found[0])) if found else None
 
 

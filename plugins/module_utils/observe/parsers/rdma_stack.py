@@ -13,7 +13,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.observe.reading impor
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.schema import RdmaStack
 
 _BDF = re.compile(r"\b([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b", re.IGNORECASE)
-_LINK = re.compile(r"(\S{1,64}) -> (\S{1,1000})$")
+_LINK = re.compile(r"(?<!\S)(\S{1,64}) -> (\S{1,1000})$")
 
 
 def rdma_stack(reading: Reading) -> Facts:
@@ -95,7 +95,7 @@ def _mlnx_qos(text: str) -> dict[str, Any]:
 
 _DEVICE = re.compile(r"mlx(?:config|fwmanager)?\b.{0,40}? -d (\S{1,100})")
 _HEAD = re.compile(r"(Device type|Name|Description|Device):\s*(.*)$")
-_SETTING = re.compile(r"\s*\*?\s*([A-Z][A-Z0-9_]{1,80}(?:\[[0-9.]{1,12}\])?)\s{2,}(\S.*)$")
+_SETTING = re.compile(r"([A-Z][A-Z0-9_]{1,80}(?:\[[0-9.]{1,12}\])?)\s{2,}(\S.*)$")
 
 
 def mlxconfig(reading: Reading) -> Facts:
@@ -110,7 +110,8 @@ def mlxconfig(reading: Reading) -> Facts:
         asked = _DEVICE.search(name)
         current: dict[str, str] = {}
         for line in section.text.split("\n"):
-            title, setting = _HEAD.match(line), _SETTING.match(line)
+            # A star stands before a setting that changes with the next boot.
+            title, setting = _HEAD.match(line), _SETTING.match(line.lstrip(" \t*"))
             if line.startswith("Device #"):
                 current = {}
             elif title:

@@ -116,7 +116,35 @@ def test_lost_by_name_in_the_sentence(look):
 
 
 def test_missing_where_others_are_shown(look):
-    assert states(look(nvidia_smi_xml=smi(gpu("03")), lspci=LSPCI)) == {"03": (False, False), "04": (True, None)}
+    assert states(look(nvidia_smi_xml=smi(gpu("03")), lspci=LSPCI)) == {"03": (False, False), "04": (True, False)}
+
+
+def test_never_taken_by_the_driver_that_took_the_other(look):
+    observation = look(nvidia_gpus="0000:03:00.0\n", lspci=LSPCI, nvidia_version=VERSION)
+    assert states(observation) == {"03": (False, None), "04": (True, False)}
+
+
+def test_excluded_by_a_parameter_is_hidden(look):
+    params = 'ExcludedGpus: "GPU-0a0b0c0d-0000-0000-0000-000000000000"\n'
+    observation = look(nvidia_smi_xml=smi(gpu("03")), lspci=LSPCI, nvidia_params=params)
+    assert states(observation) == {"03": (False, False), "04": (False, True)}
+
+
+def test_in_a_container_what_is_not_shown_is_not_lost(look):
+    shown = {"nvidia_smi_xml": smi(gpu("03")), "lspci": LSPCI, "virt": "docker\n"}
+    assert states(look(**shown))["04"] == (False, None)
+    assert states(look(**shown, nvidia_gpus="0000:03:00.0\n"))["04"] == (False, True)
+    fallen = "NVRM: Xid (PCI:0000:04:00): 79, pid=1, GPU has fallen off the bus.\n"
+    assert states(look(**shown, dmesg=fallen))["04"] == (True, False)
+
+
+def test_an_error_in_place_of_a_value_is_told_from_no_value(look):
+    body = (
+        "<fan_speed>N/A</fan_speed><temperature><gpu_temp>[Unknown Error]</gpu_temp></temperature>"
+        "<clocks><sm_clock>210 MHz</sm_clock></clocks>"
+    )
+    (one,) = look(nvidia_smi_xml=smi(gpu("03", body)))["nvidia"]["gpus"]
+    assert (one["query_errors"], one["temperature_c"], one["lost"]) == (["temperature/gpu_temp"], None, False)
 
 
 def test_the_driver_lists_it_and_nvidia_smi_shows_none(look):
