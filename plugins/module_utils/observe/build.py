@@ -45,7 +45,8 @@ _SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "network": _nothing("addresses routes listening hostname fqdn etc_hosts resolved"),
     "limits": _nothing("login sshd_child files entries"),
     "machine": _nothing(
-        "cpu numa virt container memory_mib memory_available_mib shm_mib shm_raw block_devices filesystems sysctl"
+        "cpu numa virt container memory_mib memory_available_mib shm_mib shm_available_mib shm_raw"
+        " block_devices filesystems sysctl"
     ),
     "configuration": _nothing(
         "modprobe modprobe_directives nccl_conf environment variables library_paths libraries compilers"

@@ -1,8 +1,9 @@
 """Joins that make the NVIDIA side of an Observation whole: GPUs of the bus and of the driver, topology, processes.
 
-A GPU is lost when the driver had it and no longer reaches it. It is hidden when it was left out on purpose: given to
-another driver, excluded by a module parameter, or not handed into a container. The two look alike to nvidia-smi;
-what the driver lists under /proc and what the kernel logged tell them apart. Where nothing tells, it is neither.
+A GPU is lost when it is on the bus, the driver works and does not reach it. It is hidden when it was left out on
+purpose: given to another driver, excluded by a module parameter, or not handed into a container. The two look alike
+to nvidia-smi; what the driver lists under /proc, what the kernel logged and where this runs tell them apart. Where
+nothing tells, it is neither.
 """
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
@@ -66,7 +67,7 @@ def gpus(facts: Facts, observation: dict[str, Any]) -> Facts:
     addresses = list(dict.fromkeys([*listed, *bus, *(proc or []), *(named_lost if known or proc else [])]))
     if not known and proc is None:
         return {}
-    evidence = _Evidence(facts, observation, bool(facts.get("smi_whole")), bool(listed))
+    evidence = _Evidence(facts, observation, len(set(addresses) - set(listed)), bool(listed))
     links = facts.get("nvlink") or []
     found = []
     for address in addresses:
@@ -81,12 +82,14 @@ def gpus(facts: Facts, observation: dict[str, Any]) -> Facts:
 class _Evidence:
     """What is known about GPUs that nvidia-smi does not show."""
 
-    def __init__(self, facts: Facts, observation: dict[str, Any], whole: bool, others_shown: bool) -> None:
+    def __init__(self, facts: Facts, observation: dict[str, Any], missing: int, others_shown: bool) -> None:
         nvidia, log = observation["nvidia"], observation["kernel_log"] or {}
-        self.whole = whole
-        self.others_shown = others_shown
+        excluded = (nvidia["driver"]["params"] or {}).get("ExcludedGpus", "")
+        self.all_excluded = 0 < missing <= len([uuid for uuid in excluded.split(",") if uuid.strip()])
+        self.container = observation["machine"]["container"]
+        self.whole = bool(facts.get("smi_whole"))
         self.proc = nvidia["proc_gpus"]
-        self.excluded = (nvidia["driver"]["params"] or {}).get("ExcludedGpus", "").lower()
+        self.others_shown = others_shown or bool(self.proc)
         self.off_the_bus = {xid["pci_address"] for xid in log.get("xids", []) if xid["xid"] == _OFF_THE_BUS}
         self.off_the_bus.update(log.get("fallen_off", []))
         self.named = set(facts.get("smi_lost") or [])
@@ -100,20 +103,23 @@ class _Evidence:
             return True, False
         if listed:
             return gpu["lost"], False
-        if not self.loaded:
-            return address in self.off_the_bus, None
-        if device and device["driver"] not in (None, "nvidia"):
-            return False, True
         if address in self.off_the_bus:
             return True, False
-        if self.proc is not None:
-            if address in self.proc:
-                # The driver holds it. A list that nvidia-smi did not finish proves nothing about it.
-                return self.whole, False if self.whole else None
+        if not self.loaded:
+            return False, None
+        if device and device["driver"] not in (None, "nvidia"):
             return False, True
-        if self.whole and self.others_shown:
-            return True, None
-        return False, True if address in self.excluded else None
+        if self.all_excluded:
+            return False, True
+        taken = self.proc is not None and address in self.proc
+        if self.container:
+            # A container is given some GPUs of its host and sees the whole bus.
+            return False, True if self.proc is not None and not taken else None
+        if taken:
+            # The driver took it. A list that nvidia-smi did not finish proves nothing about it.
+            return self.whole, False if self.whole else None
+        known = self.whole or self.proc is not None
+        return (True, False) if known and self.others_shown else (False, None)
 
 
 def _unlisted(address: str, device: dict[str, Any] | None) -> dict[str, Any]:
@@ -152,6 +158,7 @@ def _unlisted(address: str, device: dict[str, Any] | None) -> dict[str, Any]:
         **dict.fromkeys(names),
         "pci_address": address,
         "mig_devices": [],
+        "query_errors": [],
         "ecc": dict.fromkeys(ecc),
         "pcie": dict.fromkeys(("gen", "gen_max", "gen_max_device", "gen_max_host", "width", "width_max", "replays")),
         "nvlink": {"links": None, "links_active": None, "link_gb_s": None},

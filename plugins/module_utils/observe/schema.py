@@ -214,6 +214,7 @@ class Machine(TypedDict):
     memory_mib: Optional[int]
     memory_available_mib: Optional[int]
     shm_mib: Optional[int]
+    shm_available_mib: Optional[int]
     shm_raw: Optional[str]
     block_devices: Optional[List[Dict[str, Any]]]
     filesystems: Optional[List[Dict[str, Any]]]  # {device, mount, size_mib, available_mib}

@@ -83,6 +83,7 @@ class Gpu(TypedDict):
     compute_mode: Optional[str]
     virtualization_mode: Optional[str]  # None, Pass-Through, VGPU ... as nvidia-smi says; null where it does not
     recovery_action: Optional[str]  # None, Reset, Reboot, Drain P2P ... as nvidia-smi says; null where it does not
+    query_errors: List[str]  # values for which nvidia-smi printed an error ("temperature/gpu_temp")
     lost: bool
     hidden: Optional[bool]  # on the bus, left out by the driver on request (not lost); None: nothing tells
     raw: str

@@ -21,22 +21,25 @@ done
 
 #: Installed kernels, `* ` before the one that boots next.
 KERNELS = r"""
-default=''
+default=''; choice=''
 if command -v grubby >/dev/null 2>&1; then
   default=$(grubby --default-kernel 2>/dev/null); default=${default##*/vmlinuz-}
 fi
 cfg=/boot/grub/grub.cfg; [ -r "$cfg" ] || cfg=/boot/grub2/grub.cfg
-if [ -z "$default" ] && [ -r "$cfg" ]; then
+if [ -z "$default" ]; then
   choice=$(cat /etc/default/grub /etc/default/grub.d/*.cfg 2>/dev/null \
     | sed -n 's/^[[:space:]]*GRUB_DEFAULT=//p' | tail -n 1 | tr -d "\"'")
   next=$(sed -n 's/^next_entry=//p' /boot/grub/grubenv 2>/dev/null)
   [ "$choice" = saved ] && choice=$(sed -n 's/^saved_entry=//p' /boot/grub/grubenv 2>/dev/null)
   choice=${next:-$choice}
   case "${choice:-0}" in
-    0) default=$(grep -E '^[[:space:]]*linux(efi|16)?[[:space:]]' "$cfg" | head -n 1 \
-         | sed -n 's/.*vmlinuz-\([^[:space:]]*\).*/\1/p') ;;
-    *[0-9].[0-9]*) default=$(printf '%s\n' "$choice" \
-         | sed -n 's/.*[^0-9]\([0-9]\{1,\}\.[0-9]\{1,\}\.[0-9][^ >]*\).*/\1/p') ;;
+    0) if [ -r "$cfg" ]; then
+         default=$(grep -E '^[[:space:]]*linux(efi|16)?[[:space:]]' "$cfg" | head -n 1 \
+           | sed -n 's/.*vmlinuz-\([^[:space:]]*\).*/\1/p')
+       else
+         # Only root reads grub.cfg here; the link names the newest, which the first entry boots.
+         default=$(readlink /boot/vmlinuz || readlink /vmlinuz); default=${default##*vmlinuz-}
+       fi ;;
   esac
 fi
 found=''
@@ -44,6 +47,8 @@ for image in /boot/vmlinuz-* /boot/vmlinux-*; do
   [ -e "$image" ] || continue
   name=${image##*/vmlinu?-}
   case "$name" in *rescue*) continue ;; esac
+  # An entry is chosen by its title or by its id, and either names the kernel.
+  [ -n "$default" ] || case "$choice" in *" $name"|*"-$name-advanced-"*) default=$name ;; esac
   found=yes
   if [ "$name" = "$default" ]; then printf '* %s\n' "$name"; else printf '%s\n' "$name"; fi
 done

@@ -182,7 +182,11 @@ def shm(reading: Reading) -> Facts:
     own = found[-1]["mount"] == "/dev/shm"
     if not own:
         reading.note(f"/dev/shm is not a file system of its own: it lies in {found[-1]['mount']}")
-    return {"machine.shm_mib": found[-1]["size_mib"] if own else None, "machine.shm_raw": raw(line)}
+    return {
+        "machine.shm_mib": found[-1]["size_mib"] if own else None,
+        "machine.shm_available_mib": found[-1]["available_mib"] if own else None,
+        "machine.shm_raw": raw(line),
+    }
 
 
 def sysctl(reading: Reading) -> Facts:

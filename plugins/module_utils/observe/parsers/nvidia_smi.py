@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import re
-from typing import Any
+from typing import Any, Iterator
 from xml.etree import ElementTree
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.reading import (
@@ -23,6 +23,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _DECLARATIONS = re.compile(r"<!DOCTYPE[^>\[]*>|<\?xml[^>]*\?>")
 _GONE = re.compile(r"^\s*(?:GPU is lost|GPU has fallen off the bus)", re.I)
 _ERROR = re.compile(r"^\s*(?:ERR!|\[?Unknown Error\]?|GPU is lost|GPU has fallen off the bus)", re.I)
+_ERRORS_KEPT = 40
 _TROUBLE = re.compile(r"ERR!|Unknown Error|GPU is lost|GPU has fallen", re.I)
 _WHERE = re.compile(r"(?:device handle for GPU|GPU)\s*([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.I)
 _REASON = re.compile(r"^clocks_(?:event|throttle)_reason_")
@@ -184,6 +185,7 @@ def _gpu(position: int, element: ElementTree.Element, troubled: bool) -> dict[st
     """One GPU. ``troubled``: somewhere in the report an error stands for a value, so this one is searched for it."""
     values = _Values(element)
     texts = [item.text or "" for item in element.iter()] if troubled else []
+    wrong = [path for path, text in _leaves(element) if _ERROR.match(text)] if troubled else []
     vital = [text for text in (element.findtext(path) for path in _VITAL) if text and text.strip()]
     power = ("gpu_power_readings", "power_readings")
     gpu = {
@@ -257,6 +259,8 @@ def _gpu(position: int, element: ElementTree.Element, troubled: bool) -> dict[st
         "compute_mode": values.text("compute_mode"),
         "virtualization_mode": _word(element.findtext("gpu_virtualization_mode/virtualization_mode")),
         "recovery_action": _word(element.findtext("gpu_recovery_action")),
+        # Values for which an error stands: not the same as a value that this GPU does not have.
+        "query_errors": wrong[:_ERRORS_KEPT],
         "lost": any(_GONE.match(text) for text in texts) or bool(vital and all(_ERROR.match(text) for text in vital)),
         "hidden": False,
     }
@@ -264,6 +268,16 @@ def _gpu(position: int, element: ElementTree.Element, troubled: bool) -> dict[st
     shown = f"{gpu['pci_address']} {gpu['name']}"
     gpu["raw"] = raw(f"{shown}: {gone.strip()}" if gpu["lost"] and gone else shown)
     return gpu
+
+
+def _leaves(element: ElementTree.Element, path: str = "") -> Iterator[tuple[str, str]]:
+    """(path, text) of each element that holds a text and no further element."""
+    for item in element:
+        place = f"{path}/{item.tag}" if path else item.tag
+        if len(item) == 0:
+            yield place, item.text or ""
+        elif place.count("/") < 8:
+            yield from _leaves(item, place)
 
 
 def _word(text: str | None) -> str | None:

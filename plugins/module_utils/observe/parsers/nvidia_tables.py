@@ -95,7 +95,7 @@ def _no_table(reading: Reading, why: str) -> None:
 def nvidia_smi_nvlink(reading: Reading) -> Facts:
     found: list[dict[str, Any]] = []
     for line in reading.lines:
-        header = re.match(r"\s*GPU ([0-9]{1,4}): (.*?)(?: \(UUID: (GPU-[0-9a-f-]+)\))?\s*$", line)
+        header = re.match(r"\s*GPU ([0-9]{1,4}): (.*?)(?: \(UUID: ([^\s()]+)\))?\s*$", line)
         if header:
             found.append({"index": int(header[1]), "uuid": header[3], "links": {}, "none": False, "inactive": False})
             continue
