@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 from ansible import constants as C
+from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
 from ansible.utils.display import Display
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.ticker import Running, Ticker, seconds
@@ -170,6 +171,8 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         if self._keep_report(result):
             return
         if not self.get_option("display_ok_hosts"):
+            if isinstance(result.task, TaskInclude):
+                return  # its tasks speak for themselves
             if result.task.action in DEBUG and result.result.get("_ansible_verbose_always"):
                 self._print_message(result)
                 return

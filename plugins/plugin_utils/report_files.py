@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.trainrig.gpu.plugins.module_utils.report import junit, page
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import pieces
 from ansible_collections.trainrig.gpu.plugins.plugin_utils import figures
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import ROOT
 
@@ -56,6 +57,8 @@ def html(report: Mapping[str, Any]) -> str:
         meaning=page.MEANINGS[report["verdict"]],
         asking=asking,
         informing=informing,
+        evidence=page.evidence,
+        pieces=pieces,
         hosts=page.host_rows(report),
         figures=[
             {**one, "svg": Markup(figures.bandwidth(one["lines"], f"f{index}"))} for index, one in enumerate(curves)

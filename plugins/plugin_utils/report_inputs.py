@@ -31,6 +31,7 @@ def _host(variables: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "failures": value("trainrig_failures"),
         # No value and an empty list differ: nothing was measured, or it was and there is nothing to say.
         "measurements": value("verify_measurements"),
+        "versions": value("verify_versions"),
         "carried": _carried(value("trainrig_carried"), plan, now),
         "profile": value("trainrig_profile"),
         "prefix": value("trainrig_prefix"),

@@ -81,7 +81,7 @@ def entry(host: Mapping[str, Any], phase: str) -> Dict[str, Any]:
     profile = host.get("profile")
     return {
         "state": state(host, phase),
-        "observation": summarise(observation) if observation else None,
+        "observation": summarise(observation, host.get("versions")) if observation else None,
         "profile": profile.get("name") if isinstance(profile, Mapping) else profile,
         "plan": {"layers": layers(host)} if host.get("plan") else None,
         "applied": applied(host, phase),
@@ -140,7 +140,7 @@ def run_findings(name: str, host: Mapping[str, Any], phase: str) -> List[Dict[st
             "the host did not answer",
             "no connection, or --limit left it out; nothing is known about it and nothing was changed on it",
             "configure",
-            f"ssh {host.get('address') or name} true",
+            f"`ssh {host.get('address') or name} true`",
             host.get("unreachable"),
         )
     if now == "deferred":
@@ -163,7 +163,7 @@ def run_findings(name: str, host: Mapping[str, Any], phase: str) -> List[Dict[st
                 "a reboot is pending",
                 "what was installed takes effect with the next boot",
                 "reboot",
-                "sudo systemctl reboot",
+                "`sudo systemctl reboot`",
             )
         if _unverified(host, phase):
             add(

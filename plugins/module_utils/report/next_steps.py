@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.network import Choice, choose
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import part, places, usable_gpus
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import whole_command
 
 #: torchrun's own default port for a static rendezvous.
 _PORT = 29500
@@ -75,6 +76,12 @@ def container_mounts(host: Mapping[str, Any]) -> List[str]:
     return options
 
 
+def _step(text: str, because: Optional[str]) -> Dict[str, Any]:
+    """``command`` is what can be typed as it is; ``None`` where the text has to be read."""
+    command = whole_command(text)
+    return {"text": command or text, "command": command, "hosts": [], "because": because}
+
+
 def commands(
     findings: Sequence[Mapping[str, Any]], verdict: str, phase: str, source: Optional[str]
 ) -> List[Dict[str, Any]]:
@@ -89,14 +96,14 @@ def commands(
         text = str(action.get("text") or "").strip()
         if not text:
             continue
-        step = steps.setdefault(text, {"text": text, "hosts": [], "because": finding.get("rule")})
+        step = steps.setdefault(text, _step(text, finding.get("rule")))
         host = finding.get("host")
         if host and host not in step["hosts"]:
             step["hosts"].append(host)
     ordered = list(steps.values())
     if source:
         again = f"ansible-playbook trainrig.gpu.{_PLAYBOOKS.get(phase, 'site')} -i {shlex.quote(source)}"
-        ordered.append({"text": again, "hosts": [], "because": None})
+        ordered.append(_step(f"`{again}`", None))
     return ordered
 
 

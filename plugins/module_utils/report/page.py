@@ -82,6 +82,7 @@ def figures(measurements: List[Measurement]) -> List[Dict[str, Any]]:
                     "hosts": listed(list(key)) if by_set and isinstance(key, tuple) else None,
                     "lines": lines[:_CURVES],
                     "left_out": max(len(lines) - _CURVES, 0),
+                    "has_failed": any(one.get("status") == "fail" for one in part),
                     "has_threshold": any(one.get("threshold_gb_s") for one in part),
                     "has_ceiling": any(one.get("ceiling_gb_s") for one in part),
                 }
@@ -205,6 +206,7 @@ def _plan(entry: Mapping[str, Any]) -> List[Dict[str, str]]:
 
 def host_rows(report: Mapping[str, Any]) -> List[Dict[str, Any]]:
     """The per-host table."""
+    asking, _informing = cards(report["findings"])
     rows = []
     for name, entry in report["hosts"].items():
         observation = entry["observation"]
@@ -213,6 +215,7 @@ def host_rows(report: Mapping[str, Any]) -> List[Dict[str, Any]]:
             {
                 "name": name,
                 "state": entry["state"],
+                "to_see": sum(1 for one in asking if one.get("host") == name),
                 "system": _system(observation) if known else "",
                 "gpus": _gpus(observation) if known else "",
                 "driver": _driver(observation) if known else "",
@@ -229,6 +232,14 @@ def _carried(record: Optional[Mapping[str, Any]]) -> str:
         return ""
     when = f"{age(record['age_s'])} ago" if record.get("age_s") is not None else "earlier"
     return f"verified {when}; nothing changed since"
+
+
+def evidence(finding: Mapping[str, Any]) -> List[str]:
+    """The lines of each probe in one block."""
+    blocks: Dict[str, List[str]] = {}
+    for one in finding.get("evidence") or []:
+        blocks.setdefault(str(one.get("probe")), []).append(clean(one.get("text")))
+    return [("\n" if len(lines) > 1 else " ").join([f"{probe}:", *lines]) for probe, lines in blocks.items()]
 
 
 def cards(findings: List[Mapping[str, Any]]) -> Tuple[List[Mapping[str, Any]], List[Mapping[str, Any]]]:

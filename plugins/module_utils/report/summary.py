@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+_PYTHON = ("interpreter", "version", "torch", "torch_cuda", "nccl")
+
 
 def part(mapping: Optional[Mapping[str, Any]], *keys: str) -> Any:
     """The value under nested keys, or ``None`` where any of them is missing or is not a mapping."""
@@ -61,9 +63,26 @@ def _ports(observation: Mapping[str, Any]) -> Optional[List[Dict[str, Any]]]:
     ]
 
 
-def summarise(observation: Mapping[str, Any]) -> Dict[str, Any]:
-    """What report.json says about a host's hardware and software."""
+def _text(value: Any) -> Optional[str]:
+    """A version as text: torch gives NCCL's as a list of numbers."""
+    if isinstance(value, (list, tuple)):
+        return ".".join(map(str, value)) or None
+    return str(value) if value not in (None, "") else None
+
+
+def _python(observation: Mapping[str, Any], verified: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+    """The environment that was verified; else the one that was there when the host was looked at."""
+    if verified:
+        keys = {"version": "python", "torch_cuda": "cuda"}
+        return {name: _text(verified.get(keys.get(name, name))) for name in _PYTHON}
     env = part(observation, "python_env")
+    paths = {"version": ("python",), "torch": ("torch", "version"), "torch_cuda": ("torch", "cuda")}
+    paths.update({"interpreter": ("interpreter",), "nccl": ("torch", "nccl")})
+    return {name: _text(part(env, *paths[name])) for name in _PYTHON}
+
+
+def summarise(observation: Mapping[str, Any], verified: Optional[Mapping[str, Any]] = None) -> Dict[str, Any]:
+    """What report.json says about a host's hardware and software. ``verified``: the versions that verify found."""
     gpus = part(observation, "nvidia", "gpus")
     return {
         "os": {key: part(observation, "os", key) for key in ("id", "version_id", "arch", "kernel")},
@@ -75,12 +94,6 @@ def summarise(observation: Mapping[str, Any]) -> Dict[str, Any]:
         "gpus_lost": None if not isinstance(gpus, list) else sum(1 for gpu in gpus if gpu.get("lost")),
         "driver": {key: part(observation, "nvidia", "driver", key) for key in ("module", "library", "cuda")},
         "rdma": _ports(observation),
-        "python": {
-            "interpreter": part(env, "interpreter"),
-            "version": part(env, "python"),
-            "torch": part(env, "torch", "version"),
-            "torch_cuda": part(env, "torch", "cuda"),
-            "nccl": part(env, "torch", "nccl"),
-        },
+        "python": _python(observation, verified),
         "pending_reboot": bool(observation.get("pending_reboot")),
     }

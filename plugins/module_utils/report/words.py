@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Tuple
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)", re.DOTALL)
 #: What neither a terminal should act on nor XML 1.0 can hold. New line and tab stay.
@@ -18,6 +18,20 @@ def clean(value: Any) -> str:
 
 def one_line(value: Any) -> str:
     return " ".join(clean(value).split())
+
+
+def pieces(text: Any) -> List[Tuple[bool, str]]:
+    """Prose and the code in it, which stands between backticks: (is it code, text)."""
+    parts = clean(text).strip().split("`")
+    if len(parts) % 2 == 0:  # a backtick that nothing closes is a backtick
+        return [(False, "`".join(parts))]
+    return [(bool(index % 2), part) for index, part in enumerate(parts) if part]
+
+
+def whole_command(text: Any) -> Optional[str]:
+    """The command, where a text is nothing else: `sudo systemctl reboot`."""
+    parts = pieces(text)
+    return parts[0][1] if len(parts) == 1 and parts[0][0] else None
 
 
 def size(count: Optional[float]) -> str:

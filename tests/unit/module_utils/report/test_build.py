@@ -39,7 +39,29 @@ def test_hosts_are_in_the_order_people_count():
 def test_the_same_step_is_said_once_with_its_hosts():
     same = {"findings": [{"action": {"kind": "reboot", "text": "sudo systemctl reboot"}}]}
     steps = report({"n1": same, "n2": same})["next"]["commands"]
-    assert steps[0] == {"text": "sudo systemctl reboot", "hosts": ["n1", "n2"], "because": "some.rule"}
+    assert steps[0] == {"text": "sudo systemctl reboot", "command": None, "hosts": ["n1", "n2"], "because": "some.rule"}
+
+
+def test_what_can_be_typed_as_it_is_is_told_from_what_has_to_be_read():
+    whole = {"findings": [{"action": {"kind": "reboot", "text": "`sudo systemctl reboot`"}}]}
+    prose = {"findings": [{"action": {"kind": "reboot", "text": "Run `sudo systemctl reboot`, then wait."}}]}
+    assert report({"n1": whole})["next"]["commands"][0]["command"] == "sudo systemctl reboot"
+    assert report({"n1": whole})["next"]["commands"][0]["text"] == "sudo systemctl reboot"
+    assert report({"n1": prose})["next"]["commands"][0]["command"] is None
+
+
+def test_the_verified_environment_is_the_one_that_is_shown():
+    verified = {"python": "3.13.1", "interpreter": "/x/python"}
+    verified.update(torch="2.13.0+cu130", cuda="13.0", nccl=[2, 27, 7])
+    seen = report({"a": {"versions": verified}})["hosts"]["a"]["observation"]["python"]
+    assert seen == {
+        "interpreter": "/x/python",
+        "version": "3.13.1",
+        "torch": "2.13.0+cu130",
+        "torch_cuda": "13.0",
+        "nccl": "2.27.7",
+    }
+    assert report()["hosts"]["a"]["observation"]["python"]["torch"] == "2.13.0+cpu"
 
 
 def test_a_single_nodes_numbers_carry_its_name_in_the_inventory():

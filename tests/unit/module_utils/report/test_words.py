@@ -25,6 +25,12 @@ from tests.unit.module_utils.report.reports import FINDING, MEASUREMENT, report
         (words.age(3 * 86400), "3 days"),
         (words.count(1, "host"), "1 host"),
         (words.listed(list("abcdef")), "a, b, c, d and 2 more"),
+        (words.pieces("a `b` c"), [(False, "a "), (True, "b"), (False, " c")]),
+        (words.pieces("it`s"), [(False, "it`s")]),
+        (words.pieces(None), []),
+        (words.whole_command("`b`"), "b"),
+        (words.whole_command("`b` and `c`"), None),
+        (words.whole_command("b"), None),
         (words.one_line("\x1b]0;title\x07a\x1b[2J\tb\nc"), "a b c"),
     ],
 )
