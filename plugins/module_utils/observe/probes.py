@@ -289,9 +289,7 @@ def table(options: Options = Options()) -> dict[str, Probe]:  # noqa: B008 - Opt
             "cdi",
             (
                 command("nvidia-ctk cdi list"),
-                Command(
-                    ("grep", "-h", "libcuda", "/etc/cdi/nvidia.yaml"), "libcuda in /etc/cdi/nvidia.yaml", answers=(0, 1)
-                ),
+                script(scripts.CDI_LIBCUDA, "libcuda in /etc/cdi/nvidia.yaml"),
             ),
             sectioned=True,
         ),

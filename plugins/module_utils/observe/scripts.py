@@ -213,3 +213,9 @@ for p in "$(command -v python3)" "$@" /usr/bin/python3 /usr/bin/python3.[0-9] /u
   if [ -x "$p" ]; then "$p" -I -S -c "$ask" 2>/dev/null </dev/null; fi
 done | awk '!seen[$1]++'
 """
+
+#: The lines of the container device interface's file that name libcuda; none is an answer.
+CDI_LIBCUDA = r"""
+[ -e /etc/cdi/nvidia.yaml ] || exit 127
+grep -h libcuda /etc/cdi/nvidia.yaml || [ $? -eq 1 ]
+"""

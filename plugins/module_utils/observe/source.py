@@ -14,6 +14,7 @@ import glob
 import os
 import re
 import selectors
+import shutil
 import signal
 import stat
 import subprocess
@@ -148,7 +149,7 @@ class LiveSource(Source):
             except OSError:
                 return []
             return [(part.name or f"ls -1 {part.directory}", Output("".join(f"{name}\n" for name in names)))]
-        first: Output | None = None
+        best: Output | None = None
         for argv in (part.argv, *part.otherwise):
             output = run(argv, timeout_s)
             # By convention of the shell, 127 without a word is a command that is not there.
@@ -162,12 +163,13 @@ class LiveSource(Source):
             if output.rc in part.answers:
                 output = output._replace(rc=0)
             if output.rc == 0 and output.text.strip():
-                first = output
+                best = output
                 break
-            first = first or output
-        if first is None:
+            # A refusal says more than silence: it is kept where no way gave an answer.
+            best = output if best is None or output.rc != 0 else best
+        if best is None:
             return []
-        return [(" ".join(part.argv) if part.name is None else part.name, first)]
+        return [(" ".join(part.argv) if part.name is None else part.name, best)]
 
     def _files(self, part: Files) -> list[tuple[str, Output]]:
         found: list[tuple[str, Output]] = []
@@ -197,9 +199,14 @@ def run(argv: tuple[str, ...], timeout_s: float) -> Output | None:
     environment["PATH"] = os.environ.get("PATH", "") + ":" + ADMIN_PATH
     # Ansible puts the modules it shipped first; what the node's own Python tools import is their business.
     environment.pop("PYTHONPATH", None)
+    # Looked up here: a directory of PATH that may not be searched would make Popen speak of a missing permission.
+    executable = shutil.which(argv[0], path=environment["PATH"])
+    if executable is None:
+        return None
     try:
         process = subprocess.Popen(
             argv,
+            executable=executable,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -207,8 +214,6 @@ def run(argv: tuple[str, ...], timeout_s: float) -> Output | None:
             start_new_session=True,
             cwd="/",
         )
-    except (FileNotFoundError, NotADirectoryError):
-        return None
     except OSError as error:
         return Output("", 126, f"{argv[0]}: {error.strerror or error}\n")
     assert process.stdout is not None and process.stderr is not None

@@ -62,7 +62,7 @@ _WORDS = (
         "PCIe Bus",
     ),
     *("ut of memory", "IO_PAGE_FAULT", "DMAR", "AMD-Vi", "thermal", "emperature above", "clock throttled"),
-    "Hardware Error",
+    *("Hardware Error", "disagrees about", "version magic", "module is rejected", "not signed with"),
 )
 _DUMP = re.compile(r"NVRM: (?: +|GPU[0-9]+ RPC)|NVRM: (?:GPU at PCI|GPU Board Serial)")
 _LINES_KEPT = 200
@@ -210,6 +210,10 @@ def _driver_messages(lines: list[str]) -> tuple[list[str], dict[str, str | None]
 
 def journal_nvidia(reading: Reading) -> Facts:
     found = [{"time": time, "unit": unit, "text": raw(message)} for time, unit, message, _line in entries(reading)]
+    if not found and "Failed to add filter for units" in reading.err:
+        # No such unit ever ran on this node.
+        reading.rc = 0
+        return {"journal_nvidia": []}
     if not found and (reading.rc != 0 or reading.err.strip()):
         return {}
     return {"journal_nvidia": found[-200:]}

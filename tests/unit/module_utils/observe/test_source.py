@@ -45,6 +45,12 @@ def test_absent_tool_and_absent_file_are_no_output():
     assert read(Names("/no/such/directory")) is None
 
 
+def test_a_directory_of_path_that_may_not_be_searched_is_no_error(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'file'}:{os.environ['PATH']}")
+    assert read(Command(("trainrig-no-such-tool",))) is None
+
+
 def test_output_status_and_error_are_kept(tools):
     tools("simulated_tool", "echo out; echo err >&2; exit 6")
     assert read(Command(("simulated_tool",))) == source.Output("out\n", 6, "err\n")
@@ -93,6 +99,14 @@ def test_another_way_is_taken_where_the_first_fails_or_is_silent(tools):
     part = Command(("simulated_first",), otherwise=(("trainrig-no-such-tool",), ("simulated_second",)))
     assert read(part) == source.Output("from the second\n", 0, "")
     assert read(part._replace(otherwise=())) == source.Output("", 1, "")
+
+
+def test_a_refusal_says_more_than_silence(tools):
+    tools("simulated_journal", "exit 0")
+    tools("simulated_dmesg", "echo Operation not permitted >&2; exit 1")
+    part = Command(("simulated_journal",), otherwise=(("simulated_dmesg",),))
+    assert read(part) == source.Output("", 1, "Operation not permitted\n")
+    assert read(part._replace(otherwise=())) == source.Output("", 0, "")
 
 
 def test_sections_name_their_source_and_status(tools, tmp_path):

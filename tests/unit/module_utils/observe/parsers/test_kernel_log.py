@@ -160,6 +160,12 @@ def test_repeated_notable_lines_are_kept_once(look):
     assert look(dmesg=text)["kernel_log"]["notable"] == ["[ 0.0] mlx5_core 0000:17:00.0: health poll failed"]
 
 
+def test_no_unit_that_could_log(look):
+    observation = look(journal_nvidia=("", 1, "Failed to add filter for units: No data available\n"))
+    assert observation["journal_nvidia"] == []
+    assert observation["probes"]["journal_nvidia"]["status"] == "ok"
+
+
 def test_journal_of_the_services(look):
     text = (
         "-- Boot 0a1b --\n"
