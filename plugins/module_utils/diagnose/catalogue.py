@@ -5,18 +5,26 @@ from __future__ import annotations
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.rules import (
     driver,
+    environment,
+    fabric,
     fleet,
     health,
     kernel,
     observation,
     packages,
+    paths,
+    stack,
 )
 
 MODULES = (
     driver,
+    environment,
+    fabric,
     fleet,
     health,
     kernel,
     observation,
     packages,
+    paths,
+    stack,
 )
