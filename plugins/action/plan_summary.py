@@ -7,6 +7,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.trainrig.gpu.plugins.module_utils.plan.summary import drifted, plan_lines
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.table import findings_table
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 
 
@@ -22,7 +23,9 @@ class ActionModule(ActionBase):
         hosts = plain(variables["groups"]["all"])
         plans = {host: plain(variables["hostvars"][host].get("trainrig_plan")) for host in hosts}
         lines = plan_lines(plans)
-        Display().display("\n".join(["", *lines]))
+        found = [one for host in hosts for one in plain(variables["hostvars"][host].get("trainrig_findings") or [])]
+        table = findings_table([one for one in found if one["severity"] != "info"]) if found else []
+        Display().display("\n".join(["", *table, *([""] if table else []), *lines]))
         drift = drifted(plans)
         result: dict[str, Any] = {"changed": False, "drift": drift}
         if arguments["strict"] and drift:
