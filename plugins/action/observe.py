@@ -67,7 +67,9 @@ class ActionModule(ActionBase):
         if arguments["save"] and outputs:
             directory = Path(arguments["save"])
             try:
-                source.write_bundle(directory, {name: source.Output(**output) for name, output in outputs.items()})
+                asked = probes.choose(probes.table(), arguments["probes"])
+                made = {name: source.Output(**output) for name, output in outputs.items()}
+                source.write_bundle(directory, made, asked)
             except OSError as error:
                 raise AnsibleActionFail(f"save: cannot write to {directory}: {error.strerror or error}") from error
             if not arguments["raw"]:

@@ -90,10 +90,14 @@ class BundleSource(Source):
         return found
 
 
-def write_bundle(directory: str | Path, outputs: dict[str, Output]) -> None:
-    """Write outputs so that a BundleSource reads the same again. Older files of the same probes go."""
+def write_bundle(directory: str | Path, outputs: dict[str, Output], asked: Iterable[str] = ()) -> None:
+    """Write outputs so that a BundleSource reads the same again; of what was asked, older files without answer go."""
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
+    for name in set(asked) - set(outputs):
+        for stale in (target / (name + suffix) for suffix in ("", ".rc", ".err")):
+            if stale.exists():
+                stale.unlink()
     for name, output in outputs.items():
         _write(target / name, output.text)
         for suffix, text in ((".rc", f"{output.rc}\n" if output.rc else ""), (".err", output.err)):
@@ -144,14 +148,13 @@ class LiveSource(Source):
         if isinstance(part, Files):
             return self._files(part)
         if isinstance(part, Names):
-            try:
-                names = sorted(entry.name for entry in Path(self.root + part.directory).iterdir())
-            except OSError:
+            names = self.names(part.directory)
+            if names is None:
                 return []
             return [(part.name or f"ls -1 {part.directory}", Output("".join(f"{name}\n" for name in names)))]
         best: Output | None = None
         for argv in (part.argv, *part.otherwise):
-            output = run(argv, timeout_s)
+            output = self.run(argv, timeout_s)
             # By convention of the shell, 127 without a word is a command that is not there.
             if output is None or (output.rc == 127 and not output.text.strip()):
                 continue
@@ -174,12 +177,11 @@ class LiveSource(Source):
     def _files(self, part: Files) -> list[tuple[str, Output]]:
         found: list[tuple[str, Output]] = []
         for pattern in part.patterns:
-            full = self.root + os.path.expanduser(pattern)
-            is_pattern = glob.has_magic(full)
-            for path in sorted(glob.glob(full)) if is_pattern else [full]:
-                name = path[len(self.root) :] if is_pattern else part.name or pattern
+            is_pattern = glob.has_magic(pattern)
+            for path in self.paths(pattern) if is_pattern else [pattern]:
+                name = path if is_pattern else part.name or pattern
                 try:
-                    text = _read_regular(Path(path))
+                    text = self.text(path)
                 except OSError as error:
                     found.append((name, Output("", 1, f"{error.strerror or error}")))
                     continue
@@ -189,6 +191,27 @@ class LiveSource(Source):
                     text = "".join(text.splitlines(True)[-part.last :])
                 found.append((name, Output(text)))
         return found
+
+    # What a look needs of a node, all of it; a node that is not this one answers these four in its own way.
+
+    def run(self, argv: tuple[str, ...], timeout_s: float) -> Output | None:
+        """Run a command. None when there is no such command."""
+        return run(argv, timeout_s)
+
+    def names(self, directory: str) -> list[str] | None:
+        """The names in a directory, None when it is not there."""
+        try:
+            return sorted(entry.name for entry in Path(self.root + directory).iterdir())
+        except OSError:
+            return None
+
+    def paths(self, pattern: str) -> list[str]:
+        """The paths that match a pattern."""
+        return [path[len(self.root) :] for path in sorted(glob.glob(self.root + pattern))]
+
+    def text(self, path: str) -> str | None:
+        """Text of a regular file, None when there is none. OSError when it cannot be read."""
+        return _read_regular(Path(self.root + os.path.expanduser(path)))
 
 
 def run(argv: tuple[str, ...], timeout_s: float) -> Output | None:
