@@ -97,6 +97,7 @@ def test_curves_are_the_same_every_time_and_say_what_they_show():
     assert first == figures.bandwidth(lines, "f1")
     assert "stroke-dasharray" in first
     assert "currentColor" in first
+    assert "x $y$ &lt;b&gt;" in first, "a label is text, neither a formula nor an element"
     plain = [{"label": "x", "points": [{"size_bytes": 2**n, "busbw_gb_s": n, "status": "pass"} for n in (10, 20)]}]
     assert "stroke-dasharray" not in figures.bandwidth(plain, "f1")
 
@@ -124,9 +125,11 @@ def test_three_files_and_a_link(tmp_path):
 
 @pytest.mark.usefixtures("undrawn")
 def test_older_reports_are_kept_even_within_a_second(tmp_path):
-    stamps = [report_files.write(report(), tmp_path, "stamp").name for _ in range(3)]
+    (tmp_path / "stamp-4").mkdir()  # rename alone would replace an empty directory
+    stamps = [report_files.write(report(), tmp_path, "stamp").name for _ in range(4)]
+    assert stamps.pop() == "stamp-5"
     assert stamps == ["stamp", "stamp-2", "stamp-3"]
-    assert (tmp_path / "latest").readlink() == Path("stamp-3")
+    assert (tmp_path / "latest").readlink() == Path("stamp-5")
     assert all((tmp_path / stamp / "report.json").is_file() for stamp in stamps)
 
 
