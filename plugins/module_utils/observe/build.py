@@ -35,7 +35,7 @@ _SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
         "driver": _unknown(
             "module module_flavour library cuda module_raw library_raw library_files uninstaller params"
         ),
-        **_unknown("gpus smi_error topology processes nvswitches proc_gpus fabricmanager_version"),
+        **_unknown("gpus smi_error topology processes graphics_processes nvswitches proc_gpus fabricmanager_version"),
     },
     "rdma": _nothing("devices stack mlxconfig"),
     "packages": _nothing(

@@ -121,7 +121,8 @@ class Nvidia(TypedDict):
     gpus: Optional[List[Gpu]]
     smi_error: Optional[str]  # the sentence nvidia-smi printed instead of XML
     topology: Optional[Topology]
-    processes: Optional[List[GpuProcess]]
+    processes: Optional[List[GpuProcess]]  # those that compute
+    graphics_processes: Optional[List[GpuProcess]]  # those that only draw (they hold memory as well)
     nvswitches: Optional[List[str]]
     proc_gpus: Optional[List[str]]
     fabricmanager_version: Optional[str]

@@ -104,7 +104,7 @@ def memory_in_use(host: Host) -> Iterator[Hit]:
     processes = host.get("nvidia", "processes")
     if processes is None:
         return
-    owners = {row.get("gpu_uuid") for row in processes}
+    owners = {row.get("gpu_uuid") for row in [*processes, *(host.get("nvidia", "graphics_processes") or [])]}
     share = host.threshold("idle_memory_share")
     odd: List[Dict[str, object]] = []
     for gpu in answering(host):

@@ -59,9 +59,12 @@ def nvidia_smi_xml(reading: Reading) -> Facts:
         "join.smi_gpus": [gpu for gpu in parsed if gpu["pci_address"]],
         "join.smi_whole": whole,
         "join.smi_driver": present(values.get("driver_version")),
-        "join.smi_processes": [process for element in gpus for process in _processes(element)] if whole else None,
+        "join.smi_processes": [process for gpu in gpus for process in _processes(gpu, compute=True)] if whole else None,
         "join.smi_lost": _lost_addresses(before),
     }
+    if whole:
+        drawing = [process for gpu in gpus for process in _processes(gpu, compute=False)]
+        facts["nvidia.graphics_processes"] = drawing
     cuda = present(values.get("cuda_version"))
     if cuda:
         facts["nvidia.driver.cuda"] = cuda
@@ -305,12 +308,12 @@ def _mig(element: ElementTree.Element) -> dict[str, Any]:
     }
 
 
-def _processes(element: ElementTree.Element) -> list[dict[str, Any]]:
-    """Compute processes; those that only draw are left out, as --query-compute-apps does."""
+def _processes(element: ElementTree.Element, compute: bool) -> list[dict[str, Any]]:
+    """Processes that compute (as --query-compute-apps lists them), or those that only draw."""
     found = []
     for item in element.findall("processes/process_info"):
         pid = integer(item.findtext("pid"))
-        if pid is not None and "C" in (item.findtext("type") or ""):
+        if pid is not None and ("C" in (item.findtext("type") or "")) is compute:
             found.append(
                 {
                     "gpu_uuid": present(element.findtext("uuid")),
