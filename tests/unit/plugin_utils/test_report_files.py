@@ -93,6 +93,7 @@ def test_every_verdict_has_a_page(verdict):
 
 def test_curves_are_the_same_every_time_and_say_what_they_show():
     lines = [{"label": "x $y$ <b>", "points": [{"size_bytes": 2**n, "busbw_gb_s": n, **WITH_LINES} for n in (10, 20)]}]
+    lines.append({**lines[0], "label": "another"})
     first = figures.bandwidth(lines, "f1")
     assert first == figures.bandwidth(lines, "f1")
     assert "stroke-dasharray" in first
