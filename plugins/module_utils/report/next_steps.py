@@ -83,7 +83,11 @@ def _step(text: str, because: Optional[str]) -> Dict[str, Any]:
 
 
 def commands(
-    findings: Sequence[Mapping[str, Any]], verdict: str, phase: str, source: Optional[str]
+    findings: Sequence[Mapping[str, Any]],
+    verdict: str,
+    phase: str,
+    source: Optional[str],
+    python: Optional[str] = None,
 ) -> List[Dict[str, Any]]:
     """What to do, the most urgent first, each thing once with the hosts it is for; then how to look again."""
     if verdict == "pass":
@@ -103,6 +107,8 @@ def commands(
     ordered = list(steps.values())
     if source:
         again = f"ansible-playbook trainrig.gpu.{_PLAYBOOKS.get(phase, 'site')} -i {shlex.quote(source)}"
+        if python:
+            again += f" -e trainrig_python={shlex.quote(python)}"
         ordered.append(_step(f"`{again}`", None))
     return ordered
 
@@ -157,6 +163,7 @@ def next_steps(
     nproc = min(known) if known and len(known) == len(counts) else None
     interfaces = sorted(set(choice.interfaces.values())) if choice else []
     address = choice.addresses[ready[0]] if choice else None
+    foreign = next((str(host["python"]) for host in hosts.values() if host.get("python")), None)
     return {
         "hosts": ready,
         "environment": environment(first) if ready else None,
@@ -166,5 +173,5 @@ def next_steps(
         "interfaces": choice.interfaces if choice else None,
         "container_mounts": container_mounts(first) if ready else None,
         "note": _note(choice, len(ready) > 1),
-        "commands": commands(findings, verdict, phase, source),
+        "commands": commands(findings, verdict, phase, source, foreign),
     }
