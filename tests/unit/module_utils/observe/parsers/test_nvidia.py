@@ -216,6 +216,17 @@ def test_two_libraries_leave_the_version_open(look):
     ]
 
 
+def test_a_compatibility_library_is_not_the_drivers(look):
+    text = "lrwxrwxrwx 1 root root 9 Jan  1 00:00 /usr/local/cuda-12.4/compat/libcuda.so.1 -> libcuda.so.550.54.15\n"
+    driver = look(nvidia_libs=text)["nvidia"]["driver"]
+    assert (driver["library"], driver["library_files"]) == (None, [text.strip()])
+
+
+def test_a_report_of_another_version_than_the_module_proves_no_library(look):
+    driver = look(nvidia_version=VERSION, nvidia_smi_xml=smi(gpu("03"), driver="570.86.15"))["nvidia"]["driver"]
+    assert (driver["module"], driver["library"]) == ("575.57.08", None)
+
+
 def test_module_flavours(look):
     proprietary = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2 14:37:44 UTC 2024\n"
     assert look(nvidia_version=proprietary)["nvidia"]["driver"]["module_flavour"] == "proprietary"
