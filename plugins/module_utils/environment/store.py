@@ -16,7 +16,7 @@ class Environment(NamedTuple):
 
     name: str
     intact: bool  # its build was finished and nothing was altered since
-    used_by: Sequence[int]  # pids
+    used: bool  # a process still needs it
 
 
 def new_name(now: float, unique: str) -> str:
@@ -38,4 +38,4 @@ def removable(
     intact = [item.name for item in reversed(candidates) if item.intact]
     intact.sort(key=lambda name: name != previous)
     kept = set(intact[: max(0, keep)])
-    return [item.name for item in candidates if item.name not in kept and not item.used_by]
+    return [item.name for item in candidates if item.name not in kept and not item.used]

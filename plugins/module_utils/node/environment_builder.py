@@ -29,7 +29,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.environment.uv_option
 from ansible_collections.trainrig.gpu.plugins.module_utils.node import files, uv
 from ansible_collections.trainrig.gpu.plugins.module_utils.node.uv import Problem
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe import environment_state as look
-from ansible_collections.trainrig.gpu.plugins.module_utils.observe.environment_users import processes_using
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe.environment_users import is_used
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.installer_settings import (
     missing_space,
     read_all,
@@ -38,8 +38,9 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.observe.installer_set
 
 _WRITABLE = "make it writable for this user, choose another trainrig_prefix, or run with become"
 #: A program that was started through the link must not meet another environment after the link was switched: what it
-#: imports later, and the processes it spawns, stay in the directory where it began.
-_PIN = """import os, sys
+#: imports later, and the processes it spawns, stay in the directory where it began. And it holds a shared lock on that
+#: directory while it lives, so that the environment is not removed under it (see observe/environment_users.py).
+_PIN = """import fcntl, os, sys
 _link = sys.prefix
 _real = os.path.realpath(_link)
 if _link != _real:
@@ -47,6 +48,11 @@ if _link != _real:
     sys.prefix = sys.exec_prefix = _real
     if (sys.executable or "").startswith(_link + "/"):
         sys.executable = _real + sys.executable[len(_link):]
+try:
+    _held = os.open(_real, os.O_RDONLY)
+    fcntl.flock(_held, fcntl.LOCK_SH | fcntl.LOCK_NB)
+except OSError:
+    pass
 """
 
 
@@ -77,7 +83,10 @@ class Builder:
                 self.actions.append("build a new environment and switch to it")
             self.actions += [f"remove {self.store / name}" for name in self.superfluous(state["target"], None)]
         elif self.reasons or self.superfluous(state["target"], None):
-            state = self.repair(state["target"])
+            try:
+                state = self.repair(state["target"])
+            finally:
+                self.release()
         return {
             "changed": bool(self.actions),
             "reasons": self.reasons,
@@ -138,6 +147,12 @@ class Builder:
                     raise Problem("locked", f"another run still builds in {self.store}", "wait for it") from error
                 time.sleep(0.2)
 
+    def release(self) -> None:
+        """Let the next run in."""
+        if self.lock >= 0:
+            os.close(self.lock)
+            self.lock = -1
+
     def environments(self) -> List[Path]:
         """Directories of the store that a build of ours made or began, latest first."""
         if not self.store.is_dir():
@@ -148,7 +163,7 @@ class Builder:
         """Names of environments that nothing needs any more."""
         names = [Path(name).name if name else None for name in (current, previous)]
         found = [
-            Environment(path.name, look.is_intact(path), processes_using(path))
+            Environment(path.name, look.is_intact(path), is_used(path))
             for path in self.environments()
             if path.name != names[0]
         ]

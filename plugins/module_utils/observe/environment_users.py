@@ -1,13 +1,36 @@
-"""Finds the processes that still use a directory, so that nobody's running environment is removed."""
+"""Finds out whether a process still uses an environment, so that nobody's running environment is removed."""
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 from typing import List
 
 _LINKS = ("exe", "cwd", "root")
+
+
+def is_used(directory: Path) -> bool:
+    """Does any process need this environment?"""
+    return _is_locked(directory) or bool(processes_using(directory))
+
+
+def _is_locked(directory: Path) -> bool:
+    """Every Python of an environment of ours holds a shared lock on its directory; other users' processes too."""
+    try:
+        descriptor = os.open(str(directory), os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # a file system without locks; the processes themselves are asked
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def processes_using(directory: Path, proc: Path = Path("/proc")) -> List[int]:

@@ -1,0 +1,118 @@
+"""Tiny wheels, and an index on this machine that serves them and can be slow, broken, closed or wrong on purpose."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.server
+import threading
+import time
+import zipfile
+from pathlib import Path
+
+
+def wheel(
+    directory: Path, name: str, version: str, files: dict[str, str] | None = None, tag: str = "py3-none-any"
+) -> Path:
+    """A wheel with one module that knows its version (and any other files); returns its path."""
+    module = name.replace("-", "_")
+    info = f"{module}-{version}.dist-info"
+    content = {
+        f"{module}/__init__.py": f"version = {version!r}\n",
+        f"{module}/late.py": f"version = {version!r}\n",
+        **(files or {}),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n",
+    }
+    lines = []
+    for path, text in content.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        lines.append(f"{path},sha256={digest},{len(text.encode())}\n")
+    content[f"{info}/RECORD"] = "".join(lines) + f"{info}/RECORD,,\n"
+    directory.mkdir(parents=True, exist_ok=True)
+    target = directory / f"{module}-{version}-{tag}.whl"
+    with zipfile.ZipFile(target, "w") as archive:
+        for path, text in content.items():
+            archive.writestr(zipfile.ZipInfo(path), text)
+    return target
+
+
+def locked(*wheels: Path) -> str:
+    """The hash-checked requirement file that asks for exactly these wheels."""
+    by_name: dict[str, list[str]] = {}
+    for path in wheels:
+        name, version = path.name.split("-")[:2]
+        by_name.setdefault(f"{name}=={version}", []).append(sha256(path))
+    return "".join(
+        f"{name} \\\n" + " \\\n".join(f"    --hash=sha256:{digest}" for digest in sorted(digests)) + "\n"
+        for name, digests in sorted(by_name.items())
+    )
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class SimulatedIndex:
+    """A simple index over HTTP. `user`: credentials it demands; `delay`: how long it thinks; `status`: its only answer."""
+
+    def __init__(self, directory: Path, user: str = "", delay: float = 0, status: int = 0) -> None:
+        self.directory, self.user, self.delay, self.status = directory, user, delay, status
+        self.asked: list[str] = []
+        index = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                index.answer(self)
+
+            do_HEAD = do_GET
+
+            def log_message(self, *_arguments: object) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.user + '@' if self.user else ''}{self.address}/simple"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, request: http.server.BaseHTTPRequestHandler) -> None:
+        self.asked.append(request.path)
+        time.sleep(self.delay)
+        wanted = "Basic " + base64.b64encode(self.user.encode()).decode()
+        if self.user and request.headers.get("Authorization") != wanted:
+            self._send(request, 401, b"")
+        elif self.status:
+            self._send(request, self.status, b"")
+        elif request.path.startswith("/simple/"):
+            self._page(request, request.path.split("/")[2])
+        else:
+            path = self.directory / request.path.rpartition("/")[2].replace("%2B", "+")
+            self._send(request, 200, path.read_bytes()) if path.is_file() else self._send(request, 404, b"")
+
+    def _page(self, request: http.server.BaseHTTPRequestHandler, project: str) -> None:
+        found = [
+            path
+            for path in sorted(self.directory.glob("*.whl"))
+            if path.name.split("-")[0].replace("_", "-") == project
+        ]
+        links = "".join(f'<a href="/files/{path.name}#sha256={sha256(path)}">{path.name}</a>\n' for path in found)
+        self._send(request, 200 if found else 404, f"<html><body>{links}</body></html>".encode(), "text/html")
+
+    @staticmethod
+    def _send(
+        request: http.server.BaseHTTPRequestHandler, status: int, body: bytes, kind: str = "application/octet-stream"
+    ) -> None:
+        request.send_response(status)
+        request.send_header("Content-Type", kind)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        if request.command == "GET":
+            request.wfile.write(body)
