@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from functools import lru_cache
 
 import pytest
 import yaml
@@ -82,8 +83,9 @@ class TestRole:
                 assert task.get("name") or "block" in task, f"{path}: a task without a name"
 
 
+@lru_cache(maxsize=None)
 def read(path):
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def used_by(role):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import yaml
@@ -13,14 +14,17 @@ PREFIX = "ansible_collections.trainrig.gpu.plugins."
 ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
 
 
+@lru_cache(maxsize=None)
 def plugin_files() -> list[Path]:
     return sorted((ROOT / "plugins").rglob("*.py"))
 
 
+@lru_cache(maxsize=None)
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
+@lru_cache(maxsize=None)
 def imports(path: Path) -> set[str]:
     """Every module this file imports, by full name; `from a import b` counts as a and a.b."""
     names: set[str] = set()
