@@ -241,7 +241,8 @@ RULES: Dict[str, Rule] = {
         "After a worker was killed the job did not go on from its checkpoint: torchrun did not start the group "
         "again, or the ranks began somewhere else. A long training would lose its work.",
         "Check that the checkpoint's directory is writable and on a local or shared file system that all ranks see, "
-        "and that torchrun runs with --max-restarts.",
+        "and that torchrun runs with --max-restarts. If the ranks hung after the restart, set "
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 (pytorch issue 135712).",
         _ELASTIC,
     ),
     "verify.resume_differs": Rule(

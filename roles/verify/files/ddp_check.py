@@ -37,6 +37,7 @@ import bounded
 HERE = Path(__file__).resolve().parent
 GLOBAL_BATCH = 64  # shared out to the ranks; at least one sample each
 EPOCHS = 4
+CHECKPOINT_EVERY = 5  # steps
 KILL_STEP_SECONDS = 0.05  # the run to be killed takes steps this long, so that the kill can fall anywhere in one
 
 
@@ -172,6 +173,23 @@ def resume(killed: dict[str, Any] | None, broken: Run, unbroken: Run, planned: i
     }
 
 
+def scaling(one: dict[str, Any], many: dict[str, Any], ranks: int) -> dict[str, Any]:
+    """Say how much faster n ranks are than one, each with a batch of the same size (weak scaling)."""
+    single, several = one.get("samples_per_s"), many.get("samples_per_s")
+    return {
+        "samples_per_s_one": single,
+        "samples_per_s": several,
+        "scaling_efficiency": several / (ranks * single) if single and several else None,
+        "batch_per_rank": many.get("batch_per_rank"),
+        "parameters": many.get("parameters"),
+    }
+
+
+def switches(options: dict[str, object]) -> list[str]:
+    """Turn {name: value} into --name=value."""
+    return [f"--{name}={value}" for name, value in options.items()]
+
+
 class Check:
     """The three runs, inside one time budget."""
 
@@ -194,17 +212,17 @@ class Check:
         """Run ddp_smoke.py once under torchrun and read what it recorded."""
         options = self.options
         record = self.directory / name
-        command = [
-            sys.executable,
-            str(HERE / "loopback_torchrun.py"),
-            "--nproc-per-node",
-            str(ranks),
-            "--monitor-interval",
-            "0.1",
-        ]
-        command += ["--max-restarts", "3" if killer else "0", str(options.smoke), "--record", str(record)]
-        command += ["--seed", str(options.seed), "--backend", options.backend, "--epochs", str(EPOCHS)]
-        command += ["--batch-per-rank", str(self.batch), "--dataset-size", str(options.dataset_size), *arguments]
+        launcher = {"nproc-per-node": ranks, "monitor-interval": 0.1, "max-restarts": 3 if killer else 0}
+        smoke = {
+            "record": record,
+            "seed": options.seed,
+            "backend": options.backend,
+            "epochs": EPOCHS,
+            "batch-per-rank": self.batch,
+            "dataset-size": options.dataset_size,
+        }
+        command = [options.python, str(HERE / "loopback_torchrun.py"), *switches(launcher)]
+        command += [str(options.smoke), *switches(smoke), *arguments]
         seconds = self.end - time.monotonic()
         if seconds <= 0:
             raise TimeoutError(f"{name}: the time budget of {options.budget:.0f} s was used up before it began")
@@ -218,53 +236,53 @@ class Check:
             raise RuntimeError(f"{name}: torchrun ended with exit status {outcome.rc}")
         return Run(record).read()
 
-    def go(self) -> None:
-        options, document = self.options, self.document
-        speed = ["--throughput-seconds", str(options.throughput_seconds)]
-        if options.throughput_width:
-            speed += [
-                "--throughput-width",
-                str(options.throughput_width),
-                "--throughput-batch",
-                str(options.throughput_batch),
-            ]
-        one = self.start("one", 1, ["--emulate-ranks", str(options.nproc), *speed])
-        many = self.start("unbroken", options.nproc, speed)
+    def compare(self, one: Run, many: Run) -> None:
+        """Write down what the unbroken runs say."""
         end, losses = many.last("end"), many.losses()
-        document.update(
+        self.document.update(
             backend=end.get("backend"),
             versions=end.get("versions"),
             hosts=[many.last("start", rank).get("host") for rank in sorted(many.ranks)],
             ranks=len(many.ranks),
-            dataset_size=options.dataset_size,
-            global_batch=self.batch * options.nproc,
+            dataset_size=self.options.dataset_size,
+            global_batch=self.batch * self.options.nproc,
             steps=len(losses),
             loss_first=finite(losses[0]) if losses else None,
             loss_last=finite(losses[-1]) if losses else None,
             equality=equality(one, many),
-            indices=indices(many, options.nproc, options.dataset_size),
+            indices=indices(many, self.options.nproc, self.options.dataset_size),
+            scaling=scaling(one.last("throughput"), many.last("throughput"), self.options.nproc),
         )
-        single, several = one.last("throughput").get("samples_per_s"), many.last("throughput").get("samples_per_s")
-        document["scaling"] = {
-            "samples_per_s_one": single,
-            "samples_per_s": several,
-            "scaling_efficiency": several / (options.nproc * single) if single and several else None,
-            "batch_per_rank": many.last("throughput").get("batch_per_rank"),
-            "parameters": many.last("throughput").get("parameters"),
-        }
+
+    def kill_and_compare(self, unbroken: Run) -> None:
+        """Run once more, kill a worker on the way, and write down where the run arrives."""
         # Anywhere but in the first steps, before there is a checkpoint, and the last ones.
-        chance = random.Random(options.seed)
-        every = 5
-        planned, victim = (
-            chance.randrange(every + 1, max(every + 2, len(losses) - every)),
-            chance.randrange(options.nproc),
+        chance = random.Random(self.options.seed)
+        planned = chance.randrange(
+            CHECKPOINT_EVERY + 1, max(CHECKPOINT_EVERY + 2, len(unbroken.steps()) - CHECKPOINT_EVERY)
         )
+        victim = chance.randrange(self.options.nproc)
         print(f"killed: rank {victim} will be killed after step {planned}", flush=True)
         killer = Killer(self.directory / "killed", victim, planned)
-        keep = ["--checkpoint", str(self.directory / "checkpoint.pt"), "--checkpoint-every", str(every)]
-        broken = self.start("killed", options.nproc, [*keep, "--step-seconds", str(KILL_STEP_SECONDS)], killer)
-        document["resume"] = resume(killer.killed, broken, many, planned, every)
-        document["complete"] = True
+        keep = {
+            "checkpoint": self.directory / "checkpoint.pt",
+            "checkpoint-every": CHECKPOINT_EVERY,
+            "step-seconds": KILL_STEP_SECONDS,
+        }
+        broken = self.start("killed", self.options.nproc, switches(keep), killer)
+        self.document["resume"] = resume(killer.killed, broken, unbroken, planned, CHECKPOINT_EVERY)
+
+    def go(self) -> None:
+        """Do all three runs."""
+        options = self.options
+        speed: dict[str, object] = {"throughput-seconds": options.throughput_seconds}
+        if options.throughput_width:
+            speed.update({"throughput-width": options.throughput_width, "throughput-batch": options.throughput_batch})
+        one = self.start("one", 1, switches({"emulate-ranks": options.nproc, **speed}))
+        many = self.start("unbroken", options.nproc, switches(speed))
+        self.compare(one, many)
+        self.kill_and_compare(many)
+        self.document["complete"] = True
 
 
 def parse() -> argparse.Namespace:
@@ -279,6 +297,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--throughput-batch", type=int, default=4096, metavar="PER_RANK", help="with --throughput-width"
     )
+    parser.add_argument("--python", default=sys.executable, help="interpreter of the ranks; default: this one")
     parser.add_argument("--smoke", type=Path, default=HERE / "ddp_smoke.py", help="the training script")
     parser.add_argument("--output", type=Path, help="write one JSON document here")
     options = parser.parse_args()

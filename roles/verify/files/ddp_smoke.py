@@ -14,6 +14,7 @@ It is meant to be read and copied. ddp_check.py runs it several times and compar
 - One process can stand in for n (`--emulate-ranks n`): it takes the batches that the n ranks would
   have taken and joins them. Its steps must equal those of n ranks but for rounding.
 - Arithmetic is float64 by default: rounding is then about 1e-16, and any real fault stands out.
+- A group that torchrun starts again gets its own names in torchrun's store (see `join`).
 - Checkpoints hold model, optimizer and step. They are written by rank 0 beside the old one and renamed:
   a kill at any moment leaves a whole file. On resume rank 0 reads it and broadcasts it, so only rank 0
   needs the file. The order of samples follows from seed and epoch alone, and the steps draw no
@@ -270,6 +271,20 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def join(backend: str, timeout: timedelta) -> None:
+    """Form the group of ranks, with names of its own in the store for each start of the group.
+
+    torchrun keeps one store for all its restarts. What the killed group left in there (addresses, NCCL's id) would
+    otherwise be taken for the new group's, and ranks would wait for processes that are gone (pytorch issue 135712;
+    with stock torchrun 2.13 about every second restart hung here). On several nodes the agents count restarts apart
+    from each other, so there let torchrun make a new store each time: TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
+    """
+    store, rank, world = next(dist.rendezvous("env://", timeout=timeout))
+    if os.environ.get("GROUP_WORLD_SIZE", "1") == "1":
+        store = dist.PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
+
+
 def main() -> int:
     options = parse()
     on_gpu = torch.cuda.is_available() and options.backend != "gloo"
@@ -277,7 +292,7 @@ def main() -> int:
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if backend == "nccl" else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group(backend, timeout=timedelta(seconds=options.timeout))
+    join(backend, timedelta(seconds=options.timeout))
     if options.emulate_ranks and dist.get_world_size() != 1:
         sys.exit("--emulate-ranks is for a single process")
     recorder = Recorder(options.record, dist.get_rank())

@@ -1,0 +1,104 @@
+"""The DDP smoke on real torch: the healthy one passes as a whole; each planted fault is found for what it is."""
+
+import copy
+import json
+
+import pytest
+
+from tests.torch.torch_env import FAULT, FILES, ddp_options, judged, needs_torch, script, stage
+
+pytestmark = needs_torch
+ddp_check = script("ddp_check")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The role's stage, unabridged."""
+    return stage(
+        tmp_path_factory.mktemp("whole"), "ddp", [str(FILES / "ddp_check.py"), "--nproc=2", "--backend=gloo"], 240
+    )
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory):
+    """The healthy runs that the faulty ones are compared with."""
+    check = ddp_check.Check(ddp_options(), tmp_path_factory.mktemp("references"))
+    return check.start("one", 1, ["--emulate-ranks=2"]), check.start("unbroken", 2, [])
+
+
+def faulty(monkeypatch, directory, fault):
+    monkeypatch.setenv("SIMULATED_FAULT", fault)
+    monkeypatch.setenv("SIMULATED_FAULT_SCRIPT", str(FILES / "ddp_smoke.py"))
+    return ddp_check.Check(ddp_options(smoke=FAULT), directory)
+
+
+def rules_of(document, whole):
+    """Judge the whole healthy document with the faulty run's parts in its place."""
+    joined = {**copy.deepcopy(whole["document"]), **json.loads(json.dumps(document)), "complete": True}
+    result, rules = judged(ddp={"run": whole["run"], "document": joined})
+    return set(rules), result["measurements"][0]
+
+
+def test_healthy(whole):
+    result, rules = judged(ddp=whole)
+    assert rules == {}
+    (smoke,) = result["measurements"]
+    assert smoke["status"] == "pass" and smoke["gradients_equal"] and smoke["resumed"] and smoke["loss_falls"]
+    assert smoke["samples_per_s"] > 0 and smoke["scaling_efficiency"] > 0
+    assert whole["run"]["left_running"] == []
+    inner = whole["document"]["runs"].values()
+    assert {one["address"] for run in [whole["run"], *inner] for one in run["listening"]} == {"127.0.0.1"}
+
+
+def test_the_kill_was_real(whole):
+    resume = whole["document"]["resume"]
+    assert resume["killed"]["pid"] > 0 and resume["restarts"] >= 1
+    assert "exitcode: -9" in "\n".join(whole["document"]["runs"]["killed"]["tail"])
+    assert 0 < resume["resumed_at_step"] <= resume["killed"]["after_step"] + resume["checkpoint_every"]
+
+
+def test_padding_is_exercised_and_accounted_for(whole):
+    assert [row["repeats_by_rule"] for row in whole["document"]["indices"]] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "rules"),
+    [
+        ("gradient", {"verify.gradients_differ"}),
+        ("drift", {"verify.gradients_differ"}),
+        ("still", {"verify.gradients_differ", "verify.loss_not_falling"}),
+        ("same_shard", {"verify.gradients_differ", "verify.indices_incomplete"}),
+    ],
+)
+def test_fault_in_training(fault, rules, whole, references, tmp_path, monkeypatch):
+    check = faulty(monkeypatch, tmp_path, fault)
+    check.compare(references[0], check.start("unbroken", 2, []))
+    check.document["resume"] = whole["document"]["resume"]
+    found, smoke = rules_of(check.document, whole)
+    assert found == rules
+    assert smoke["status"] == "fail" and not smoke["gradients_equal"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "rules"),
+    [
+        ("wrong_step", {"verify.not_resumed"}),
+        ("no_momentum", {"verify.resume_differs"}),
+        ("forgets", {"verify.not_resumed"}),
+    ],
+)
+def test_fault_in_resuming(fault, rules, whole, references, tmp_path, monkeypatch):
+    check = faulty(monkeypatch, tmp_path, fault)
+    check.kill_and_compare(references[1])
+    kept = {"resume": check.document["resume"]}
+    found, smoke = rules_of(kept, whole)
+    assert found == rules
+    assert smoke["resumed"] is False and smoke["gradients_equal"]
+
+
+def test_the_time_budget_holds(tmp_path):
+    command = [str(FILES / "ddp_check.py"), "--nproc=2", "--backend=gloo", "--budget=3"]
+    late = stage(tmp_path, "ddp", command, 60)
+    _result, rules = judged(ddp=late)
+    assert rules == {"verify.timeout": "fail"}
+    assert late["run"]["rc"] == 1 and late["run"]["left_running"] == []
