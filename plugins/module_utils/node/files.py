@@ -29,7 +29,10 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def link_atomically(link: Path, target: str) -> None:
-    """The link names either the old or the new target, never nothing."""
+    """The link names either the old or the new target, never nothing. One caller at a time."""
+    for left_behind in link.parent.glob(f".{link.name}.*"):
+        if left_behind.is_symlink():
+            left_behind.unlink()
     temporary = link.with_name(f".{link.name}.{uuid.uuid4().hex}")
     temporary.symlink_to(target)
     try:
