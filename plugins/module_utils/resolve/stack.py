@@ -13,6 +13,8 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem impor
 KEYS = ("accelerator", "pytorch", "variant", "python")
 ACCELERATORS = ("auto", "cpu", "nvidia")
 NAME = "trainrig_stack"
+#: What people write for an accelerator; by its letters `gpu` is nearest to `cpu`, which nobody means by it.
+_MEANT = {"cuda": "nvidia", "gpu": "nvidia", "none": "cpu"}
 
 
 def validate(stack: Any, torch: Mapping[str, Any], where: str = "") -> Tuple[Dict[str, str], List[Problem]]:
@@ -70,7 +72,7 @@ def _accelerator(declared: Mapping[str, str], _torch: Mapping[str, Any], where: 
     value = declared["accelerator"]
     if value in ACCELERATORS:
         return []
-    close = nearest(value, ACCELERATORS)
+    close = _MEANT.get(value.lower()) or nearest(value, ACCELERATORS)
     fix = f"did you mean {close}" if close else f"use one of {listed(ACCELERATORS)}"
     return [_problem("stack.accelerator", where, f"{NAME}.accelerator", value, "unknown accelerator", fix)]
 
@@ -93,8 +95,8 @@ def _variant(declared: Mapping[str, str], torch: Mapping[str, Any], where: str) 
     value, known = declared["variant"], ("auto", *torch["variants"])
     if value in known:
         return []
-    close = nearest(value.replace(".", ""), known)
-    fix = f"did you mean {close}" if close else f"use one of {listed(known)}"
+    close = value.lower().replace(".", "")
+    fix = f"did you mean {close}" if close in known else f"use one of {listed(known)}"
     return [_problem("stack.variant", where, f"{NAME}.variant", value, "no such variant of PyTorch is known", fix)]
 
 
