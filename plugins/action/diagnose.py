@@ -102,13 +102,15 @@ class ActionModule(ActionBase):
         """Every host of the inventory, --limit or not, with what was observed of it in this run."""
         others = {row["item"]: row.get("observation") for row in observed if "item" in row and not row.get("skipped")}
         fleet = {}
-        for name in plain(variables["groups"]["all"]):
+        names = plain(variables["groups"]["all"])
+        for name in names:
             known = variables["hostvars"][name]
             observation = plain(known.get("trainrig_observation")) or others.get(name)
             fleet[name] = {
                 "observation": observation,
                 "stack": plain(known.get("trainrig_stack")),
                 "pool": plain(known.get("trainrig_pool")) or "default",
+                "alone": len(names) == 1,
             }
         return fleet
 

@@ -49,7 +49,7 @@ def diagnose(
             missing.setdefault(pool, {})[name] = str(entry.get("missing") or "it could not be reached")
             continue
         own = {**(stack or {}), **(entry.get("stack") or {})}
-        hosts.append(Host(name, observation, own or None, data, today, pool, lock))
+        hosts.append(Host(name, observation, own or None, data, today, pool, lock, bool(entry.get("alone"))))
     findings: List[Finding] = []
     for host in hosts:
         for rule, judge in HOST_RULES.items():

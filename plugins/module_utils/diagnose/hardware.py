@@ -10,9 +10,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.host import 
 
 def model(host: Host, device: Facts) -> Optional[str]:
     """The key in data/gpus.yml of a PCI device or GPU."""
-    wanted = str(device.get("id") or device.get("pci_id") or "").lower()
-    rows: Mapping[str, Any] = host.fact("gpus", "gpus") or {}
-    return next((name for name, row in rows.items() if any(one["id"] == wanted for one in row.get("pci") or [])), None)
+    return host.models.get(str(device.get("id") or device.get("pci_id") or "").lower())
 
 
 def row(host: Host, device: Facts) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import Evidence, evidence
@@ -36,7 +37,9 @@ class Host:
         today: str,
         pool: str = "default",
         lock: Optional[Facts] = None,
+        alone: bool = False,
     ) -> None:
+        """``alone``: known to train by itself, so what only peers would notice is no fault."""
         self.name = name
         self.pool = pool
         self.observation = observation
@@ -44,6 +47,7 @@ class Host:
         self.data = data
         self.today = today
         self.lock = lock
+        self.alone = alone
         self.families: Dict[str, Dict[str, str]] = {}  # what family.installed found, by family
         self._settings: Optional[List[Setting]] = None
 
@@ -53,7 +57,7 @@ class Host:
         """The value at a path of names, or None as soon as one is missing."""
         value: Any = self.observation
         for name in path:
-            if not isinstance(value, Mapping):
+            if not isinstance(value, dict):
                 return None
             value = value.get(name)
         return value
@@ -62,7 +66,7 @@ class Host:
         """A value of data/<table>.yml, or None."""
         value: Any = self.data.get(table)
         for name in path:
-            if not isinstance(value, Mapping):
+            if not isinstance(value, dict):
                 return None
             value = value.get(name)
         return value
@@ -81,7 +85,7 @@ class Host:
 
     # -- machine ----------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def family(self) -> str:
         """ubuntu, debian, redhat, suse or other: which commands a person would type."""
         names = [self.get("os", "id"), *(self.get("os", "id_like") or [])]
@@ -104,7 +108,7 @@ class Host:
     @property
     def modules(self) -> Optional[Mapping[str, List[str]]]:
         found = self.get("boot", "modules")
-        return found if isinstance(found, Mapping) else None
+        return found if isinstance(found, dict) else None
 
     @property
     def cmdline(self) -> Optional[str]:
@@ -122,20 +126,26 @@ class Host:
 
     # -- hardware ---------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def pci(self) -> List[Facts]:
-        return [device for device in self.get("pci") or [] if isinstance(device, Mapping)]
+        return [device for device in self.get("pci") or [] if isinstance(device, dict)]
+
+    @cached_property
+    def models(self) -> Dict[str, str]:
+        """PCI id -> key of data/gpus.yml."""
+        rows = self.fact("gpus", "gpus") or {}
+        return {one["id"]: name for name, row in rows.items() for one in row.get("pci") or []}
 
     def vendor(self, device: Facts, name: str) -> bool:
         return str(device.get("id") or "").lower().startswith(str(self.fact("pci", "vendors", name)) + ":")
 
-    @property
+    @cached_property
     def pci_gpus(self) -> List[Facts]:
         """NVIDIA GPUs on the bus, whatever the driver makes of them."""
         classes = self.fact("pci", "classes", "gpu") or []
         return [device for device in self.pci if device.get("pci_class") in classes and self.vendor(device, "nvidia")]
 
-    @property
+    @cached_property
     def pci_nvswitches(self) -> List[Facts]:
         bridge = self.fact("pci", "classes", "bridge")
         return [device for device in self.pci if device.get("pci_class") == bridge and self.vendor(device, "nvidia")]
@@ -146,7 +156,7 @@ class Host:
         owners = [device.get("driver") for device in self.pci_gpus]
         return bool(owners) and all(owner in (self.fact("pci", "drivers", "passthrough") or []) for owner in owners)
 
-    @property
+    @cached_property
     def gpus(self) -> List[Dict[str, Any]]:
         return [gpu for gpu in self.get("nvidia", "gpus") or [] if isinstance(gpu, dict)]
 
@@ -167,9 +177,9 @@ class Host:
             return "nvidia" in self.modules
         return None
 
-    @property
+    @cached_property
     def rdma_devices(self) -> List[Facts]:
-        return [device for device in self.get("rdma", "devices") or [] if isinstance(device, Mapping)]
+        return [device for device in self.get("rdma", "devices") or [] if isinstance(device, dict)]
 
     # -- software ---------------------------------------------------------------------------------------------------
 
@@ -177,26 +187,26 @@ class Host:
     def dpkg(self) -> Mapping[str, str]:
         return self.get("packages", "dpkg") or {}
 
-    @property
+    @cached_property
     def python_packages(self) -> Mapping[str, str]:
         """Installed distributions by normalised name."""
         rows = self.get("python_env", "packages") or []
         return {
             re.sub(r"[-_.]+", "-", str(row.get("name", ""))).lower(): str(row.get("version", ""))
             for row in rows
-            if isinstance(row, Mapping)
+            if isinstance(row, dict)
         }
 
-    @property
+    @cached_property
     def torch(self) -> Facts:
         found = self.get("python_env", "torch")
-        return found if isinstance(found, Mapping) else {}
+        return found if isinstance(found, dict) else {}
 
     def unit(self, name: str) -> Optional[Facts]:
         """A unit that systemd was asked about; None when it was not, `load` tells whether it exists."""
         units = self.get("units")
-        found = units.get(name) or units.get(f"{name}.service") if isinstance(units, Mapping) else None
-        return found if isinstance(found, Mapping) else None
+        found = units.get(name) or units.get(f"{name}.service") if isinstance(units, dict) else None
+        return found if isinstance(found, dict) else None
 
     def unit_evidence(self, name: str) -> Evidence:
         unit = self.unit(name) or {}

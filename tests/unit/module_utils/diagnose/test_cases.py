@@ -10,6 +10,7 @@ verdict  of the whole; by default the worst severity of `expect`
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ def test_case(case: dict[str, Any]) -> None:
     assert not surplus, f"found too much: {surplus}\n{findings}"
     worst = wanted[0][0] if wanted else "pass"
     assert verdict(findings) == case.get("verdict", "pass" if worst == "info" else worst)
+    texts = " ".join(f"{one['cause']} {one['action']['text']}" for one in findings)
+    assert not re.findall(r"\{[a-z_]+\}", texts), "a name in a text of data/rules.yml was not filled"
     said = str(findings)
     for text in case.get("says", []):
         assert text in said, f"{text!r} is not said in {said}"

@@ -1,0 +1,230 @@
+"""Rules about what steers NCCL and Gloo: variables, interfaces, adapters, address tables."""
+
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterator, List, Mapping, Optional
+
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import evidence
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.host import Host, Setting
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.registry import Hit, host_rule
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.rules.rdma import active, declared, ports, there
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.versions import at_least, numbers
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.words import listed
+
+
+def interfaces(host: Host) -> Optional[Dict[str, Mapping[str, Any]]]:
+    """Network interfaces by name, None when they are not known."""
+    rows = host.get("network", "addresses")
+    return None if rows is None else {str(row.get("ifname")): row for row in rows if isinstance(row, Mapping)}
+
+
+def usable(host: Host, name: str, row: Mapping[str, Any]) -> bool:
+    """Whether other nodes can be reached over it: up, with an address, no loopback, no bridge of a container engine."""
+    if re.match(str(host.fact("rules", "local_interfaces") or "$^"), name) or "LOOPBACK" in (row.get("flags") or []):
+        return False
+    return str(row.get("operstate")) != "DOWN" and bool(row.get("addr_info"))
+
+
+@host_rule("nccl.debugging_switch")
+def debugging_switch(host: Host) -> Iterator[Hit]:
+    """Workarounds that were kept; they contradict what the node has."""
+    table: Dict[str, Dict[str, str]] = host.fact("rules", "nccl_switches") or {}
+    nvlink = any((gpu.get("nvlink") or {}).get("links_active") for gpu in host.gpus)
+    for name, row in table.items():
+        found: Optional[Setting] = next(
+            (one for one in host.settings(name) if re.fullmatch(row["values"], one.value.strip())), None
+        )
+        if not found:
+            continue
+        needs = row.get("contradicts")
+        if needs == "rdma" and not (declared(host) or active(host)):
+            # Without RDMA this is how NCCL is told not to look for it.
+            continue
+        hard = (needs == "rdma" and (declared(host) or bool(active(host)))) or (needs == "nvlink" and nvlink)
+        yield Hit(
+            f"{found.place} sets {name}={found.value}: {row['effect']}",
+            [found.evidence()],
+            severity="fail" if hard else None,
+            name=name,
+            place=found.place,
+        )
+
+
+@host_rule("nccl.socket_interface")
+def socket_interface(host: Host) -> Iterator[Hit]:
+    known = interfaces(host)
+    if known is None:
+        return
+    for setting in host.settings("NCCL_SOCKET_IFNAME")[:1]:
+        value = setting.value.strip()
+        if value.startswith("^") or not value:
+            return
+        exact = value.startswith("=")
+        for name in [part for part in value.lstrip("=").split(",") if part]:
+            found = [one for one in known if (one == name if exact else one.startswith(name))]
+            if not found:
+                yield Hit(
+                    f"NCCL_SOCKET_IFNAME names {name}, which this node does not have",
+                    [setting.evidence(), evidence("ip_addr", " ".join(known))],
+                    place=setting.place,
+                )
+            elif not any(usable(host, one, known[one]) for one in found):
+                yield Hit(
+                    f"NCCL_SOCKET_IFNAME leads to {listed(found)}, over which no other node is reached",
+                    [setting.evidence(), evidence("ip_addr", " ".join(known))],
+                    place=setting.place,
+                )
+            elif len(found) > 1 and name in known:
+                yield Hit(
+                    f"NCCL_SOCKET_IFNAME={value} also takes {listed(one for one in found if one != name)}",
+                    [setting.evidence()],
+                    severity="warn",
+                    say="prefix",
+                    place=setting.place,
+                    name=name,
+                )
+            else:
+                continue
+            return
+
+
+@host_rule("nccl.gloo_interface")
+def gloo_interface(host: Host) -> Iterator[Hit]:
+    known = interfaces(host)
+    for setting in host.settings("GLOO_SOCKET_IFNAME")[:1]:
+        value = setting.value.strip()
+        plain = value.lstrip("=^")
+        if value != plain:
+            yield Hit(
+                f"GLOO_SOCKET_IFNAME={value}: Gloo takes plain names only",
+                [setting.evidence()],
+                name=plain,
+                place=setting.place,
+            )
+        elif known is not None:
+            missing = [name for name in value.split(",") if name and name not in known]
+            if missing:
+                yield Hit(
+                    f"GLOO_SOCKET_IFNAME names {listed(missing)}, which this node does not have",
+                    [setting.evidence(), evidence("ip_addr", " ".join(known))],
+                    say="missing",
+                    place=setting.place,
+                )
+
+
+@host_rule("nccl.adapter_choice")
+def adapter_choice(host: Host) -> Iterator[Hit]:
+    names = [str(device.get("name")) for device in host.rdma_devices] or [
+        str(name) for name in host.get("rdma", "stack", "class_devices") or []
+    ]
+    if not names:
+        return
+    for setting in host.settings("NCCL_IB_HCA")[:1]:
+        value = setting.value.strip()
+        if value.startswith("^") or not value:
+            return
+        exact = value.startswith("=")
+        for part in [one for one in value.lstrip("=").split(",") if one]:
+            name = part.split(":")[0]
+            found = [one for one in names if (one == name if exact else one.startswith(name))]
+            if not found:
+                yield Hit(
+                    f"NCCL_IB_HCA names {name}, which this node does not have",
+                    [setting.evidence(), evidence("ibstat", " ".join(names))],
+                    place=setting.place,
+                )
+                return
+            if len(found) > 1 and name in names:
+                yield Hit(
+                    f"NCCL_IB_HCA={value} also takes {listed(one for one in found if one != name)}",
+                    [setting.evidence()],
+                    severity="warn",
+                    say="prefix",
+                    place=setting.place,
+                    name=name,
+                )
+                return
+
+
+def right_gid(port: Mapping[str, Any]) -> Optional[int]:
+    """The index of a RoCE v2 address over IPv4."""
+    for gid in port.get("gids") or []:
+        if "2" in str(gid.get("type") or "") and re.match(r"(0000:){5}ffff:|::ffff:", str(gid.get("gid")), re.I):
+            return int(gid["index"])
+    return None
+
+
+@host_rule("nccl.gid_index")
+def gid_index(host: Host) -> Iterator[Hit]:
+    """A fixed index is right only where it is a RoCE v2 address with IPv4 on every port."""
+    setting = next(iter(host.settings("NCCL_IB_GID_INDEX")), None)
+    wanted = host.wants.gid_index
+    if wanted is None and setting and re.fullmatch(r"[0-9]+", setting.value.strip()):
+        wanted = int(setting.value)
+    if wanted is None:
+        return
+    wrong = []
+    for device, port in active(host) or ports(host):
+        if port.get("link_layer") == "InfiniBand" or not port.get("gids"):
+            continue
+        right = right_gid(port)
+        at = next((gid for gid in port["gids"] if gid.get("index") == wanted), None)
+        good = (
+            at is not None
+            and "2" in str(at.get("type") or "")
+            and re.match(r"(0000:){5}ffff:|::ffff:", str(at.get("gid")), re.I)
+        )
+        if right is not None and not good:
+            wrong.append((str(device.get("name")), right))
+    if wrong:
+        lines = [setting.evidence()] if setting else [evidence("stack", f"nccl_ib_gid_index: {wanted}")]
+        lines += [evidence("gids", f"{name}: RoCE v2 over IPv4 is index {right}") for name, right in wrong[:4]]
+        declared_here = host.wants.gid_index is not None
+        yield Hit(
+            f"GID index {wanted} is wrong on {listed(f'{name} (right is {right})' for name, right in wrong)}",
+            lines,
+            severity="refuse" if declared_here else None,
+        )
+
+
+@host_rule("nccl.too_old_for_peermem")
+def too_old_for_peermem(host: Host) -> Iterator[Hit]:
+    """Old releases look for the module under its former name."""
+    limit = host.fact("rules", "peermem_nccl") or {}
+    have = str(host.torch.get("nccl") or "")
+    if not have or not there(host) or host.modules is None or "nvidia_peermem" not in host.modules:
+        return
+    if at_least(have, limit.get("nccl")) is False:
+        peers = host.get("rdma", "stack", "memory_peers")
+        lines = [
+            evidence("python_env", f"NCCL {have}"),
+            evidence("modules", "nvidia_peermem"),
+            evidence("rdma_stack", f"memory_peers: {' '.join(peers or []) or 'none'}"),
+        ]
+        yield Hit(f"NCCL {have} does not see nvidia_peermem: no GPUDirect RDMA", lines, want=limit.get("nccl"))
+
+
+@host_rule("nccl.known_bad")
+def known_bad(host: Host) -> Iterator[Hit]:
+    """Releases with a fault that hits this very hardware."""
+    have = str(host.torch.get("nccl") or "")
+    for row in host.fact("rules", "nccl_bad") or []:
+        if not have or not numbers(have) or not (numbers(row["from"]) <= numbers(have)[:3] <= numbers(row["to"])):
+            continue
+        if row.get("only") == "nvswitch" and not host.pci_nvswitches:
+            continue
+        if row.get("only") == "rdma" and not active(host):
+            continue
+        yield Hit(
+            f"NCCL {have}: {row['why']}",
+            [evidence("python_env", f"NCCL {have}")],
+            severity=row["severity"],
+            fixed=row["fixed"],
+        )
+        return
+
+
+def places(settings: List[Setting]) -> str:
+    return listed(sorted({setting.place for setting in settings}))
