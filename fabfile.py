@@ -1,0 +1,98 @@
+"""`fab bundle HOST...`: saves what nodes are by plain SSH, where Ansible cannot run on them.
+
+Needs Fabric only, no Ansible: `pip install fabric` (pyproject.toml names the release).
+"""
+
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+from fabric import Connection, task
+from fabric.tasks import Task
+from invoke.exceptions import Exit
+from invoke.parser import Argument
+from paramiko import AutoAddPolicy, RejectPolicy
+from paramiko.ssh_exception import SSHException
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "collections"))
+
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe.probes import Options  # noqa: E402 - needs the path
+from ansible_collections.trainrig.gpu.plugins.plugin_utils import bundle_over_ssh as ssh  # noqa: E402 - needs the path
+
+#: Options of `bundle` that take a value; what else stands behind it is a host.
+_VALUES = ("-o", "--output", "-t", "--timeout")
+
+
+def _host_words(words: list[str]) -> list[str]:
+    """The hosts in a command line `fab [options] bundle HOST... [options]`."""
+    behind = words[words.index("bundle") + 1 :] if "bundle" in words else []
+    return [word for before, word in zip(["", *behind], behind) if not word.startswith("-") and before not in _VALUES]
+
+
+class _OfHosts(Task):
+    """A task with as many hosts as the command line names; Invoke itself knows fixed numbers only."""
+
+    def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
+        _host, *options = super().get_arguments(ignore_unknown_help)
+        hosts = range(len(_host_words(sys.argv)))
+        return [*(Argument(name=f"host{number}", positional=True) for number in hosts), *options]
+
+    def __call__(self, context: Any, **arguments: Any) -> Any:
+        hosts = [arguments.pop(name) for name in sorted(arguments, key=len) if re.match(r"host[0-9]", name)]
+        if not hosts:
+            raise Exit("name at least one host: fab bundle [user@]name[:port]...", 2)
+        return super().__call__(context, list(dict.fromkeys(hosts)), **arguments)
+
+
+@task(
+    klass=_OfHosts,
+    positional=["host"],
+    help={
+        "host": "[user@]name[:port] of a node, as many as wanted; names of ~/.ssh/config work",
+        "output": "directory that gets one bundle a host",
+        "sudo": "ask as root (sudo without a password)",
+        "timeout": "bound for each command in seconds, where its own is not shorter",
+    },
+)
+def bundle(context: Any, host: list[str], output: str = "bundles", sudo: bool = False, timeout: float = 0.0) -> None:
+    """Save bundles of nodes: bundles/<host>/<probe>, to be read by playbooks/diagnose.yml -e bundles=bundles."""
+    same = ssh.same_name(host)
+    if same:
+        raise Exit(f"{' and '.join(same)} would write the same bundle; name each node once", 2)
+    peers = tuple(Connection(one, config=context.config).host for one in host)
+    shell = "sudo -n sh" if sudo else "sh"
+
+    def collect(one: str) -> ssh.Got:
+        return ssh.collect(
+            one, lambda: _connect(one, context.config, shell), Path(output), Options(peers=peers), timeout or None
+        )
+
+    results = ssh.collect_all(host, collect)
+    print(ssh.shown(results))
+    if any(got.error is not None for got in results):
+        raise Exit(code=1)
+
+
+def _connect(host: str, config: Any, shell: str) -> tuple[ssh.Execute, Callable[[], None]]:
+    """Log in. A host key that is not known is refused, unless ~/.ssh/config says otherwise for that host."""
+    connection = Connection(host, config=config)
+    known = connection.ssh_config.get("userknownhostsfile", "~/.ssh/known_hosts").split()
+    trusting = connection.ssh_config.get("stricthostkeychecking", "yes") in ("no", "off", "accept-new")
+    connection.client.set_missing_host_key_policy(AutoAddPolicy() if trusting else RejectPolicy())
+    for path in (Path(name).expanduser() for name in ("/etc/ssh/ssh_known_hosts", *known)):
+        try:
+            if path.is_file():
+                connection.client.load_system_host_keys(str(path))
+        except (SSHException, OSError, ValueError) as error:
+            raise ssh.Unreachable(f"{path}: a line is no host key: {error}") from error
+    try:
+        connection.open()
+    except (SSHException, OSError, EOFError) as error:
+        hint = "; log in once with ssh and compare its key" if "known_hosts" in str(error) else ""
+        raise ssh.Unreachable(f"{error or type(error).__name__}{hint}") from error
+    return ssh.over_transport(connection.transport, shell), connection.close
