@@ -57,6 +57,7 @@ def html(report: Mapping[str, Any]) -> str:
         meaning=page.MEANINGS[report["verdict"]],
         asking=asking,
         informing=informing,
+        failed=any(one.get("status") == "fail" for one in report["measurements"]),
         evidence=page.evidence,
         pieces=pieces,
         hosts=page.host_rows(report),

@@ -134,11 +134,11 @@ def ddp_rows(measurements: List[Measurement]) -> List[Dict[str, Any]]:
             continue
         efficiency = one.get("scaling_efficiency")
         facts = [
-            ("samples per second", number(one.get("samples_per_s"))),
-            ("scaling efficiency", "?" if efficiency is None else f"{efficiency * 100:.0f} %"),
-            ("loss, first to last", f"{number(one.get('loss_first'))} to {number(one.get('loss_last'))}"),
-            ("equals one process over the global batch", number(one.get("gradients_equal"))),
-            ("killed, resumed and on the same course", number(one.get("resumed"))),
+            ("samples/s", number(one.get("samples_per_s"))),
+            ("scaling", "?" if efficiency is None else f"{efficiency * 100:.0f} %"),
+            ("loss", f"{number(one.get('loss_first'))} to {number(one.get('loss_last'))}"),
+            ("equals one process", number(one.get("gradients_equal"))),
+            ("resumed after a kill", number(one.get("resumed"))),
         ]
         ranks = one.get("ranks")
         found.append(
