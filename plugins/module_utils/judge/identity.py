@@ -68,7 +68,8 @@ def _torch(document: Mapping[str, Any], job: Job, profile: Optional[Mapping[str,
     if torch["error"]:
         return [finding("verify.identity_torch_broken", host, "torch cannot be imported", [(STAGE, torch["error"])])]
     findings = []
-    needs_gpus = profile.get("accelerator") == "nvidia" if profile else bool(torch["cuda"])
+    # An environment without a lock that is verified on a node with GPUs is meant to use them.
+    needs_gpus = profile.get("accelerator") == "nvidia" if profile else True
     if needs_gpus and torch["device_count"] < job.expected_gpus:
         proof = [(STAGE, f"torch {torch['version']}, CUDA {torch['cuda']}, {torch['device_count']} devices")]
         proof += [

@@ -97,6 +97,24 @@ def stop(mark: str, grace_s: float) -> list[str]:
     return list(names.values())
 
 
+def ancestors() -> list[int]:
+    """Return the pids above this process inside its session, and the one that started the session's first process.
+
+    Ansible gives each task's process a session of its own, and so does sshd: what lies further up (the shell that
+    ansible-playbook was typed into) may end without harm.
+    """
+    chain, pid, session = [], os.getppid(), os.getsid(0)
+    while pid > 1:
+        chain.append(pid)
+        try:
+            if os.getsid(pid) != session:
+                break
+            pid = int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+        except OSError:
+            break
+    return chain
+
+
 def listeners(pids: list[int]) -> set[tuple[str, int]]:
     """Return (address, port) of every TCP socket on which one of the processes listens."""
     inodes = set()
@@ -195,6 +213,23 @@ def run(
     )
 
 
+class Follower:
+    """Ends this run when a process above it ends, as when ansible-playbook is killed or its connection breaks.
+
+    Such a run has nobody left to tell its result to, and would only keep the node busy.
+    """
+
+    def __init__(self) -> None:
+        self.chain = ancestors()
+        self.next_look = 0.0
+
+    def __call__(self) -> None:
+        if time.monotonic() >= self.next_look:
+            self.next_look = time.monotonic() + LISTEN_EVERY_S
+            if ancestors() != self.chain:
+                raise SystemExit(128 + signal.SIGHUP)
+
+
 def stop_on_signals() -> None:
     """Turn a request to end into an exception, so that `run` stops its processes on the way out."""
 
@@ -210,13 +245,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, required=True, help="time budget")
     parser.add_argument("--report", type=Path, help="write how it ended here, as JSON")
     parser.add_argument("--log", type=Path, help="write the command's output here (default: beside the report)")
+    parser.add_argument("--follow", action="store_true", help="end when a process that this one was started by ends")
     parser.add_argument("command", nargs="+", help="after --")
     options = parser.parse_args()
     stop_on_signals()
     log = options.log or (options.report.with_suffix(".log") if options.report else Path(os.devnull))
     if log != Path(os.devnull):
         log.unlink(missing_ok=True)
-    outcome = run(options.command, options.seconds, log)
+    outcome = run(options.command, options.seconds, log, on_poll=Follower() if options.follow else None)
     if options.report:
         options.report.write_text(json.dumps(asdict(outcome), indent=1))
     return outcome.rc
