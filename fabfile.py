@@ -16,6 +16,7 @@ from fabric.tasks import Task
 from invoke.exceptions import Exit
 from invoke.parser import Argument
 from paramiko import AutoAddPolicy, RejectPolicy
+from paramiko.hostkeys import InvalidHostKey
 from paramiko.ssh_exception import SSHException
 
 HERE = Path(__file__).resolve().parent
@@ -64,13 +65,13 @@ def bundle(context: Any, host: list[str], output: str = "bundles", sudo: bool = 
     same = ssh.same_name(host)
     if same:
         raise Exit(f"{' and '.join(same)} would write the same bundle; name each node once", 2)
-    peers = tuple(Connection(one, config=context.config).host for one in host)
+    # Made here, one by one: Fabric's configuration is not made for several threads.
+    connections = {one: Connection(one, config=context.config.clone()) for one in host}
+    options = Options(peers=tuple(connection.host for connection in connections.values()))
     shell = "sudo -n sh" if sudo else "sh"
 
     def collect(one: str) -> ssh.Got:
-        return ssh.collect(
-            one, lambda: _connect(one, context.config, shell), Path(output), Options(peers=peers), timeout or None
-        )
+        return ssh.collect(one, lambda: _log_in(connections[one], shell), Path(output), options, timeout or None)
 
     results = ssh.collect_all(host, collect)
     print(ssh.shown(results))
@@ -78,9 +79,8 @@ def bundle(context: Any, host: list[str], output: str = "bundles", sudo: bool = 
         raise Exit(code=1)
 
 
-def _connect(host: str, config: Any, shell: str) -> tuple[ssh.Execute, Callable[[], None]]:
-    """Log in. A host key that is not known is refused, unless ~/.ssh/config says otherwise for that host."""
-    connection = Connection(host, config=config)
+def _log_in(connection: Connection, shell: str) -> tuple[ssh.Execute, Callable[[], None]]:
+    """A host key that is not known is refused, unless ~/.ssh/config says otherwise for that host."""
     known = connection.ssh_config.get("userknownhostsfile", "~/.ssh/known_hosts").split()
     trusting = connection.ssh_config.get("stricthostkeychecking", "yes") in ("no", "off", "accept-new")
     connection.client.set_missing_host_key_policy(AutoAddPolicy() if trusting else RejectPolicy())
@@ -88,7 +88,7 @@ def _connect(host: str, config: Any, shell: str) -> tuple[ssh.Execute, Callable[
         try:
             if path.is_file():
                 connection.client.load_system_host_keys(str(path))
-        except (SSHException, OSError, ValueError) as error:
+        except (InvalidHostKey, SSHException, OSError, ValueError) as error:
             raise ssh.Unreachable(f"{path}: a line is no host key: {error}") from error
     try:
         connection.open()
