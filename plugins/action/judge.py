@@ -51,7 +51,9 @@ class ActionModule(ActionBase):
         )
         try:
             result = judge(assemble(arguments["launches"], arguments["files"], arguments["asked"]), context)
-        except (ThresholdError, RequirementError, MarkerError) as error:
+        except ThresholdError as error:
             raise AnsibleActionFail(str(error)) from error
+        except (RequirementError, MarkerError) as error:
+            raise AnsibleActionFail(f"the profile's requirement file, {error}") from error
         word = verdict(result["findings"], result["measurements"], {context.host or "localhost": "ok"})
         return {"changed": False, "verdict": word, **result}
