@@ -30,12 +30,12 @@ options:
     description:
       - What is known of each host, by its name. When left out it is read from the variables of every host of the
         inventory, namely C(trainrig_observation), C(trainrig_plan), C(trainrig_findings), C(trainrig_failures),
-        C(verify_findings), C(verify_measurements), C(verify_versions), C(trainrig_carried), C(trainrig_profile), C(trainrig_prefix) and
-        C(trainrig_python).
+        C(verify_findings), C(verify_measurements), C(verify_versions), C(trainrig_carried), C(trainrig_profile),
+        C(trainrig_prefix) and C(trainrig_python).
       - A host without an observation counts as unreachable.
       - Keys of a host are C(state) (ok, failed, unreachable or deferred; derived when left out), C(observation),
-        C(plan), C(applied), C(findings), C(failures), C(measurements), C(versions), C(carried), C(profile), C(prefix), C(python)
-        and C(private_address).
+        C(plan), C(applied), C(findings), C(failures), C(measurements), C(versions), C(carried), C(profile), C(prefix),
+        C(python), C(pool) and C(private_address).
     type: dict
   lock_digest:
     description:
