@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 import ssl
 import urllib.parse
 import urllib.request
@@ -15,6 +16,7 @@ from pathlib import Path
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.uv_options import mask
 
 _TIMEOUT_S = 60
+_INDEXES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
 #: Where the directory of a wheel of some thousand files begins, counted from its end.
 _TAIL_BYTES = 1 << 21
 
@@ -35,6 +37,10 @@ class WheelSizes:
         handlers.append(urllib.request.HTTPSHandler(context=context))
         self._opener = urllib.request.build_opener(*handlers)
         self._found: dict[str, tuple[int, int]] = {}
+        # A resolution names files without the credentials of the index they are on.
+        texts = re.split(r"[\s,]+", " ".join(env.get(name, "") for name in _INDEXES))
+        parts = [urllib.parse.urlsplit(text) for text in texts if "@" in text]
+        self._credentials = {(part.hostname, part.port): part for part in parts if part.username}
 
     def of(self, address: str) -> tuple[int, int]:
         """(bytes to download, bytes when unpacked)."""
@@ -61,8 +67,9 @@ class WheelSizes:
         netloc = f"{host}:{parts.port}" if parts.port else host
         request = urllib.request.Request(urllib.parse.urlunsplit(parts._replace(netloc=netloc, fragment="")))
         request.add_header("Range", f"bytes=-{_TAIL_BYTES}")
-        if parts.username:
-            pair = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        known = parts if parts.username else self._credentials.get((parts.hostname, parts.port))
+        if known:
+            pair = f"{urllib.parse.unquote(known.username or '')}:{urllib.parse.unquote(known.password or '')}"
             request.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
         with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
             whole = answer.headers.get("Content-Range", "").rpartition("/")[2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import http.server
+import json
 import threading
 import time
 import zipfile
@@ -54,11 +55,12 @@ def sha256(path: Path) -> str:
 
 
 class SimulatedIndex:
-    """A simple index over HTTP. `user`: credentials it demands; `delay`: how long it thinks; `status`: its only answer."""
+    """A simple index over HTTP. `user`: credentials it wants; `delay`: its time to think; `status`: its only answer."""
 
     def __init__(self, directory: Path, user: str = "", delay: float = 0, status: int = 0) -> None:
         self.directory, self.user, self.delay, self.status = directory, user, delay, status
         self.asked: list[str] = []
+        self.uploaded: dict[str, str] = {}  # file -> when, where not at the beginning of 2026
         index = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -98,13 +100,25 @@ class SimulatedIndex:
             self._send(request, 200, path.read_bytes()) if path.is_file() else self._send(request, 404, b"")
 
     def _page(self, request: http.server.BaseHTTPRequestHandler, project: str) -> None:
-        found = [
-            path
-            for path in sorted(self.directory.glob("*.whl"))
-            if path.name.split("-")[0].replace("_", "-") == project
-        ]
+        wheels = sorted(self.directory.glob("*.whl"))
+        found = [path for path in wheels if path.name.split("-")[0].replace("_", "-") == project]
+        status = 200 if found else 404
+        if "json" in request.headers.get("Accept", ""):
+            files = [
+                {
+                    "filename": path.name,
+                    "url": f"/files/{path.name}",
+                    "hashes": {"sha256": sha256(path)},
+                    "upload-time": self.uploaded.get(path.name, "2026-01-01T00:00:00Z"),
+                    "size": path.stat().st_size,
+                }
+                for path in found
+            ]
+            page = json.dumps({"meta": {"api-version": "1.1"}, "name": project, "files": files})
+            self._send(request, status, page.encode(), "application/vnd.pypi.simple.v1+json")
+            return
         links = "".join(f'<a href="/files/{path.name}#sha256={sha256(path)}">{path.name}</a>\n' for path in found)
-        self._send(request, 200 if found else 404, f"<html><body>{links}</body></html>".encode(), "text/html")
+        self._send(request, status, f"<html><body>{links}</body></html>".encode(), "text/html")
 
     @staticmethod
     def _send(
