@@ -22,9 +22,9 @@ class ActionModule(ActionBase):
         _validated, arguments = self.validate_argument_spec({"strict": {"type": "bool", "default": False}})
         hosts = plain(variables["groups"]["all"])
         plans = {host: plain(variables["hostvars"][host].get("trainrig_plan")) for host in hosts}
-        lines = plan_lines(plans)
         found = [one for host in hosts for one in plain(variables["hostvars"][host].get("trainrig_findings") or [])]
         table = findings_table([one for one in found if one["severity"] != "info"]) if found else []
+        lines = plan_lines(plans, sum(one["severity"] == "refuse" for one in found))
         Display().display("\n".join(["", *table, *([""] if table else []), *lines]))
         drift = drifted(plans)
         result: dict[str, Any] = {"changed": False, "drift": drift}

@@ -7,8 +7,11 @@ from typing import Any, Dict, List, Mapping
 _GIGABYTE = 1e9
 
 
-def plan_lines(plans: Mapping[str, Mapping[str, Any] | None]) -> List[str]:
-    """One block per host: each layer with its state, what to expect and every reason. ``None`` = not reached."""
+def plan_lines(plans: Mapping[str, Mapping[str, Any] | None], refusals: int = 0) -> List[str]:
+    """One block per host: each layer with its state, what to expect and every reason. ``None`` = not reached.
+
+    ``refusals``: how many findings would make site.yml refuse to start.
+    """
     lines: List[str] = []
     for host in sorted(plans):
         plan = plans[host]
@@ -22,7 +25,7 @@ def plan_lines(plans: Mapping[str, Mapping[str, Any] | None]) -> List[str]:
             carried = verify.get("carried") or {}
             last = [f"last verdict {carried['verdict']}, {carried['at']}"] if carried else []
             lines += _block("verify", state, verify["reasons"] or last)
-    return [*lines, "", _total(plans)]
+    return [*lines, "", _total(plans, refusals)]
 
 
 def _block(name: str, state: str, reasons: List[str]) -> List[str]:
@@ -46,7 +49,9 @@ def drifted(plans: Mapping[str, Mapping[str, Any] | None]) -> Dict[str, List[str
     return {host: layers for host, layers in sorted(dirty.items()) if layers}
 
 
-def _total(plans: Mapping[str, Mapping[str, Any] | None]) -> str:
+def _total(plans: Mapping[str, Mapping[str, Any] | None], refusals: int) -> str:
+    if refusals:
+        return f"site.yml would refuse to start: mend what is marked refuse above first ({refusals}). Nothing was changed."
     drift = drifted(plans)
     if not drift:
         return f"Nothing to do: every layer is clean on {len(plans)} host(s)."

@@ -26,3 +26,8 @@ def test_an_unreached_host_is_never_called_clean():
     plans = {"n1": {"layers": [CLEAN], "verify": STANDS}, "n2": None}
     assert drifted(plans) == {"n2": ["unreachable"]}
     assert "n2  not reached" in "\n".join(plan_lines(plans))
+
+
+def test_a_refusal_is_said_instead_of_what_to_type():
+    text = plan_lines({"n1": {"layers": [DIRTY], "verify": DUE}}, refusals=2)[-1]
+    assert "would refuse" in text and "make site" not in text
