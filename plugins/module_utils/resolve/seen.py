@@ -27,4 +27,4 @@ def seen(observation: Mapping[str, Any], gpus: Mapping[str, Any]) -> Seen:
 def _gpu(gpu: Mapping[str, Any], gpus: Mapping[str, Any]) -> SeenGpu:
     model = gpu.get("model")
     row: Mapping[str, Any] = (gpus.get("gpus") or {}).get(model) or {}
-    return {"model": model, "sm": row.get("sm")}
+    return {"model": model, "sm": row.get("compute_capability")}
