@@ -6,7 +6,7 @@ Pure: what was observed, what is declared, facts and a date in; findings out, al
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose import catalogue
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import (
@@ -50,15 +50,15 @@ def diagnose(
             continue
         own = {**(stack or {}), **(entry.get("stack") or {})}
         hosts.append(Host(name, observation, own or None, data, today, pool, lock, bool(entry.get("alone"))))
-    findings: List[Finding] = []
+    judged: List[_Judged] = []
     for host in hosts:
         for rule, judge in HOST_RULES.items():
             try:
                 hits = list(judge(host))
             except Exception as error:
-                findings.append(_unjudged(rule, host.name, host.pool, error, phase))
+                judged.append(_unjudged(rule, host.name, host.pool, error, phase))
                 continue
-            findings += [_finding(rule, hit, host, phase) for hit in hits]
+            judged += [_finding(rule, hit, host, phase) for hit in hits]
     for name in sorted({host.pool for host in hosts} | set(missing)):
         pool_hosts = [host for host in hosts if host.pool == name]
         together = Pool(name, pool_hosts, missing.get(name, {}), allow_missing)
@@ -67,14 +67,14 @@ def diagnose(
             try:
                 hits = list(judge_pool(together))
             except Exception as error:
-                findings.append(_unjudged(rule, None, name, error, phase))
+                judged.append(_unjudged(rule, None, name, error, phase))
                 continue
             for hit in hits:
                 reader = by_name.get(hit.host or "") or (
                     pool_hosts[0] if pool_hosts else Host(name, {}, None, data, today, name)
                 )
-                findings.append(_finding(rule, hit, reader, phase))
-    return ordered(_forced(_without_symptoms(_once(findings), data), set(force)))
+                judged.append(_finding(rule, hit, reader, phase))
+    return ordered(_forced(_without_symptoms(_once(judged), data), set(force)))
 
 
 def force_problems(force: Iterable[str], hosts: Iterable[str]) -> List[str]:
@@ -92,6 +92,13 @@ def force_problems(force: Iterable[str], hosts: Iterable[str]) -> List[str]:
     return problems
 
 
+class _Judged(NamedTuple):
+    """A finding, and the part of the host that it is about, where there is one."""
+
+    finding: Finding
+    about: Optional[str]
+
+
 class _Known(Dict[str, Any]):
     """Leaves a {name} that nothing fills as it is, so that a text never breaks a diagnosis."""
 
@@ -99,7 +106,7 @@ class _Known(Dict[str, Any]):
         return "{" + key + "}"
 
 
-def _finding(rule: str, hit: Hit, host: Host, phase: str) -> Finding:
+def _finding(rule: str, hit: Hit, host: Host, phase: str) -> _Judged:
     row = host.data["rules"]["rules"][rule]
     severity = hit.severity or row["severity"]
     kind = hit.action or row["action"]
@@ -107,7 +114,8 @@ def _finding(rule: str, hit: Hit, host: Host, phase: str) -> Finding:
     values = _Known(_commands(host))
     values.update({"host": host.name, "kernel": host.kernel or "the running kernel", **hit.values})
     text = row["texts"][hit.say] if hit.say else row["next"]
-    return {
+    about = hit.values.get("address")
+    finding: Finding = {
         "rule": rule,
         "severity": severity,
         "layer": row["layer"],
@@ -120,6 +128,7 @@ def _finding(rule: str, hit: Hit, host: Host, phase: str) -> Finding:
         "evidence": hit.evidence[:8],
         "phase": phase,
     }
+    return _Judged(finding, None if about is None else str(about))
 
 
 def _commands(host: Host) -> Dict[str, Any]:
@@ -132,9 +141,9 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _unjudged(rule: str, host: Optional[str], pool: str, error: Exception, phase: str) -> Finding:
+def _unjudged(rule: str, host: Optional[str], pool: str, error: Exception, phase: str) -> _Judged:
     """An observation in a shape no rule expected must not hide the other findings."""
-    return {
+    finding: Finding = {
         "rule": "diagnose.unjudged",
         "severity": "warn",
         "layer": "preflight",
@@ -147,29 +156,41 @@ def _unjudged(rule: str, host: Optional[str], pool: str, error: Exception, phase
         "evidence": [evidence("diagnose", f"{type(error).__name__}: {error}")],
         "phase": phase,
     }
+    return _Judged(finding, None)
 
 
-def _once(findings: Iterable[Finding]) -> List[Finding]:
+def _once(judged: Iterable[_Judged]) -> List[_Judged]:
     seen: Set[Tuple[str, Optional[str], str]] = set()
     kept = []
-    for one in findings:
-        key = (one["rule"], one["host"], one["summary"])
+    for one in judged:
+        key = (one.finding["rule"], one.finding["host"], one.finding["summary"])
         if key not in seen:
             seen.add(key)
             kept.append(one)
     return kept
 
 
-def _without_symptoms(findings: List[Finding], data: Facts) -> List[Finding]:
-    """Drop a finding that another one of the same host explains: the cause is shown, not its echo."""
+def _without_symptoms(judged: List[_Judged], data: Facts) -> List[Finding]:
+    """Drop what another finding of the same host and the same part of it explains: the cause is shown, not its echo."""
     table = data["rules"]["rules"]
-    explained = {
-        (symptom, one["host"])
-        for one in findings
-        for symptom in (table.get(one["rule"]) or {}).get("explains") or []
-        if one["severity"] in ("refuse", "fail")
-    }
-    return [one for one in findings if (one["rule"], one["host"]) not in explained]
+
+    def explains(cause: _Judged, echo: _Judged) -> bool:
+        return (
+            cause.finding["host"] == echo.finding["host"]
+            and (cause.about is None or echo.about is None or cause.about == echo.about)
+            and SEVERITIES.index(cause.finding["severity"]) <= SEVERITIES.index(echo.finding["severity"])
+        )
+
+    causes: Dict[str, List[_Judged]] = {}
+    for one in judged:
+        for symptom in (table.get(one.finding["rule"]) or {}).get("explains") or []:
+            if one.finding["severity"] != "info":
+                causes.setdefault(symptom, []).append(one)
+    return [
+        echo.finding
+        for echo in judged
+        if not any(explains(cause, echo) for cause in causes.get(echo.finding["rule"], []))
+    ]
 
 
 def _forced(findings: Iterable[Finding], force: Set[str]) -> List[Finding]:

@@ -145,6 +145,11 @@ class Host:
         classes = self.fact("pci", "classes", "gpu") or []
         return [device for device in self.pci if device.get("pci_class") in classes and self.vendor(device, "nvidia")]
 
+    @property
+    def no_gpus(self) -> bool:
+        """Known to have no NVIDIA GPU; False also where nobody looked."""
+        return self.answered("lspci") and not self.pci_gpus and not self.gpus
+
     @cached_property
     def pci_nvswitches(self) -> List[Facts]:
         bridge = self.fact("pci", "classes", "bridge")
@@ -171,7 +176,7 @@ class Host:
     @property
     def driver_loaded(self) -> Optional[bool]:
         """Whether NVIDIA's kernel module is in memory; None when no probe told."""
-        if self.module_version:
+        if self.module_version or self.get("nvidia", "proc_gpus"):
             return True
         if self.modules is not None:
             return "nvidia" in self.modules

@@ -50,4 +50,4 @@ def built_for(host: Host, kernel: str) -> Built:
 
 
 def has_driver(host: Host) -> bool:
-    return bool(host.driver_loaded or driver_packages(host))
+    return bool(host.driver_loaded or driver_packages(host) or dkms_rows(host) or precompiled(host))

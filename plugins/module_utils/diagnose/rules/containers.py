@@ -32,7 +32,7 @@ def configuration_broken(host: Host) -> Iterator[Hit]:
 def runtime_not_configured(host: Host) -> Iterator[Hit]:
     """The toolkit is there and the engine does not know it."""
     config = host.get("containers", "daemon_json")
-    if not host.get("containers", "docker_version") or not _toolkit_there(host) or not (host.pci_gpus or host.gpus):
+    if not host.get("containers", "docker_version") or not _toolkit_there(host) or host.no_gpus:
         return
     offers_devices = bool(host.get("containers", "cdi_devices"))
     if (

@@ -54,7 +54,7 @@ def manager_missing(host: Host) -> Iterator[Hit]:
     # A node without a driver lacks everything; the driver's finding comes first.
     if not shown or installed(host, "fabric_manager") or host.get("nvidia", "fabricmanager_version"):
         return
-    if host.driver_loaded is not True or (unit is None and not host.answered("dpkg") and not host.answered("rpm")):
+    if host.driver_loaded is False or (unit is None and not host.answered("dpkg") and not host.answered("rpm")):
         return
     if unit is not None and unit.get("load") != "not-found":
         return
@@ -217,6 +217,9 @@ def imex_down(host: Host) -> Iterator[Hit]:
 @host_rule("gpu.nvlink_inactive")
 def nvlink_inactive(host: Host) -> Iterator[Hit]:
     """Links of each GPU against its product and its peers; a bridge that is not there is not missed."""
+    if not host.gpus:
+        yield from _unnamed(host)
+        return
     counts = [(gpu, gpu.get("nvlink") or {}) for gpu in host.gpus if not gpu.get("lost")]
     for gpu, links in counts:
         active, known = links.get("links_active"), links.get("links")
@@ -239,3 +242,17 @@ def nvlink_inactive(host: Host) -> Iterator[Hit]:
                 severity="warn",
                 address=gpu["pci_address"],
             )
+
+
+def _unnamed(host: Host) -> Iterator[Hit]:
+    """The report of the links alone: how many there should be is not known, that some are down is."""
+    for row in host.get("nvidia", "nvlink_report") or []:
+        rates = row.get("link_gb_s") or []
+        dead = [number for number, rate in enumerate(rates) if rate is None]
+        if row.get("links_active") == 0 and (row.get("links") or not rates) and row.get("links") != 0:
+            text = f"GPU {row.get('index')}: all NVLinks inactive"
+        elif dead:
+            text = f"GPU {row.get('index')}: NVLinks {listed(dead)} inactive"
+        else:
+            continue
+        yield Hit(text, [evidence("nvidia_smi_nvlink", text)], address=row.get("uuid") or f"GPU {row.get('index')}")

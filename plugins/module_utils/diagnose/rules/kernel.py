@@ -26,7 +26,7 @@ def _concerned(host: Host) -> bool:
 @host_rule("kernel.no_module_for_running")
 def no_module_for_running(host: Host) -> Iterator[Hit]:
     kernel = host.kernel
-    if not _concerned(host) or host.driver_loaded or not kernel or not (host.pci_gpus or host.wants.wants_nvidia):
+    if not _concerned(host) or host.driver_loaded or not kernel or host.no_gpus:
         return
     built = built_for(host, kernel)
     if built.there is False:
@@ -199,7 +199,7 @@ def iommu_translates(host: Host) -> Iterator[Hit]:
     passthrough = any(
         word in ("iommu=pt", "iommu.passthrough=1", "iommu=off", "intel_iommu=off", "amd_iommu=off") for word in words
     )
-    if on and not passthrough and host.bare_metal and host.pci_gpus and not host.passed_through:
+    if on and not passthrough and host.bare_metal and not host.no_gpus and not host.passed_through:
         yield Hit(
             f"{on[0]} without iommu=pt on bare metal", [evidence("cmdline", host.cmdline), evidence("virt", "none")]
         )

@@ -17,11 +17,12 @@ def shared_memory_small(host: Host) -> Iterator[Hit]:
     ranks = max(len(host.gpus), len(host.pci_gpus), host.wants.gpus_per_node or 0)
     needed = host.threshold("shm_mib_per_rank") * max(ranks, 1)
     if size is not None and size < needed:
-        text = f"/dev/shm has {size} MiB, {ranks or 1} local rank{'s' if ranks > 1 else ''} need {needed:.0f}"
+        need = f"{ranks} local ranks need" if ranks > 1 else "one rank needs"
+        text = f"/dev/shm has {size} MiB, {need} {needed:.0f}"
         yield Hit(
             text,
             [evidence("shm", host.get("machine", "shm_raw"))],
-            severity=None if ranks else "warn",
+            severity="warn" if host.no_gpus and not host.wants.gpus_per_node else None,
             needed=f"{max(needed / 1024, 1):.0f}g",
             say="container" if host.container else None,
         )

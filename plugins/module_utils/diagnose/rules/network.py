@@ -9,6 +9,9 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding impo
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.host import Host
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.registry import Hit, host_rule
 
+#: Where Debian and Ubuntu put a machine's own name.
+DEBIAN = "127.0.1.1"
+
 
 def _loopback(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
@@ -18,6 +21,14 @@ def _loopback(address: str) -> bool:
 def own_name_is_loopback(host: Host) -> Iterator[Hit]:
     """Debian and Ubuntu write 127.0.1.1; peers are then told to connect to themselves."""
     names = [str(name) for name in (host.get("network", "hostname"), host.get("network", "fqdn")) if name]
+    if not names:
+        # Nobody asked for the name: this is the line in which Debian's installer writes it.
+        names = [
+            str(name)
+            for row in host.get("network", "etc_hosts") or []
+            if row.get("address") == DEBIAN
+            for name in row["names"]
+        ]
     if not names:
         return
     own = {names[0], names[0].split(".")[0], *names}

@@ -12,6 +12,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.family impor
     driver_packages,
     held,
     library,
+    package_driver,
 )
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import evidence
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.host import Host
@@ -109,6 +110,9 @@ def _upgrade_that_moved(host: Host) -> Optional[Tuple[str, str]]:
 def candidate_moves_driver(host: Host) -> Iterator[Hit]:
     """The next upgrade would take another version."""
     members = driver_packages(host)
+    for name, row in policy(host).items():
+        if row.get("installed") and belongs(host, "driver", name) and driver_part(row["installed"]):
+            members.setdefault(name, str(row["installed"]))
     _kept, free = by_hold(host, members)
     moves = []
     for name in free:
@@ -177,7 +181,8 @@ def half_configured(host: Host) -> Iterator[Hit]:
 @host_rule("packages.companion_version")
 def companion_version(host: Host) -> Iterator[Hit]:
     """Packages that must equal the driver in all three components, and parts of the driver that moved alone."""
-    have = library(host)
+    own = package_driver(host)
+    have = library(host) or ((own[1], "dpkg" if own[0] in host.dpkg else "rpm") if own else None)
     if not have:
         return
     odd = []

@@ -34,7 +34,8 @@ def declared(host: Host) -> bool:
 
 def there(host: Host) -> bool:
     """Whether the node has RDMA devices at all."""
-    return bool(host.rdma_devices or host.get("rdma", "stack", "class_devices"))
+    stack = host.get("rdma", "stack") or {}
+    return bool(host.rdma_devices or stack.get("class_devices") or stack.get("memory_peers"))
 
 
 def _name(pair: Port) -> str:

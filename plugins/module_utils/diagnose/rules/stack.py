@@ -101,7 +101,16 @@ def python_not_published(host: Host) -> Iterator[Hit]:
     arch = "aarch64" if str(host.get("os", "arch")) in ("aarch64", "arm64") else "x86_64"
     offered = [str(one) for one in ((row or {}).get("python") or {}).get(arch) or []]
     declared = host.wants.python if numbers(host.wants.python) else None
-    if not offered or not declared:
+    if not offered or (host.wants.refuses_gpu and not declared):
+        return
+    if not declared:
+        found = [str(one.get("version")) for one in host.get("interpreters") or []] or [
+            str(host.get("python_env", "python") or "")
+        ]
+        found = [one for one in found if numbers(one)]
+        if found and not any(".".join(one.split(".")[:2]) in offered for one in found):
+            text = f"torch {want} has no wheel for any Python of this node ({listed(sorted(set(found)))})"
+            yield Hit(text, [evidence("python_env", f"Python {one}") for one in found[:3]], offered=listed(offered))
         return
     if ".".join(declared.split(".")[:2]) not in offered:
         yield Hit(
@@ -185,10 +194,17 @@ def gpu_models(host: Host) -> Iterator[Hit]:
         model = hardware.model(host, device)
         if model in keys or (reported.get(address) and reported[address] in names):
             continue
-        if not keys and not reported.get(address):
+        if model and _key(model) in {_key(name) for name in names}:
+            continue
+        if not keys and not reported.get(address) and not model:
             continue
         odd.append((index, address, hardware.label(host, device), device))
     if odd:
         shown = [evidence("lspci", device.get("raw")) for _index, _address, _label, device in odd[:4]]
         text = listed(f"GPU {index} ({address}) is {label}" for index, address, label, _device in odd)
         yield Hit(f"declared {listed(wanted)}; {text}", shown)
+
+
+def _key(name: str) -> str:
+    """A whole name without the maker's words: `NVIDIA A10` and `A10` are one, `A100` is another."""
+    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"^(nvidia|tesla|geforce|quadro|\s)+", "", name.lower())).strip("_")

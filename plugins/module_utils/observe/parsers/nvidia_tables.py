@@ -111,7 +111,8 @@ def nvidia_smi_nvlink(reading: Reading) -> Facts:
     if not found:
         reading.unreadable("no GPU line")
         return {}
-    return {"join.nvlink": [_state(entry) for entry in found]}
+    states = [_state(entry) for entry in found]
+    return {"join.nvlink": states, "nvidia.nvlink_report": states}
 
 
 def _state(entry: dict[str, Any]) -> dict[str, Any]:

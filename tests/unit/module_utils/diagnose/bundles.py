@@ -1,7 +1,7 @@
 """Makes fleets for tests: a simulated healthy machine, and the differences that a case names.
 
 A case changes the text of probes as a tool would have printed it, so the parsers are always part of the test:
-    base      a machine of tests/support/simulated_bases.py
+    base      a machine of tests/support/simulated_bases.py, or `nothing`: no probe at all
     probes    {id: text}: the probe's whole output; {id: {text, rc, err}} when it failed; null: it could not run
     replace   {id: [[old, new], ...]}: every occurrence; `old` must be there
     append    {id: text}
@@ -36,11 +36,10 @@ EDITS = {"base", "probes", "replace", "append", "section", "gpu", "python", "poo
 def outputs(case: Mapping[str, Any]) -> dict[str, Output]:
     """The raw outputs of one simulated machine with the case's differences."""
     assert set(case) <= EDITS, f"unknown keys: {set(case) - EDITS}"
-    machine = BASES[case["base"]]
-    made = {
-        name: Output(text)
-        for name, text in probes(dataclasses.replace(machine, number=int(case.get("number", 1)))).items()
-    }
+    made = {}
+    if case["base"] != "nothing":
+        machine = dataclasses.replace(BASES[case["base"]], number=int(case.get("number", 1)))
+        made = {name: Output(text) for name, text in probes(machine).items()}
     for name, value in (case.get("probes") or {}).items():
         if value is None:
             made.pop(name, None)
