@@ -20,7 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
 PYTEST = [str(BIN / "python"), "-m", "pytest", "-q"]
-LINTED = ["plugins", "tests", "tools"]
+LINTED = ["plugins", "tests", "tools", "fabfile.py"]
 
 
 class Tier(NamedTuple):
@@ -53,6 +53,10 @@ def no_other_python() -> str | None:
     return None if other_python() else "no Python 3.12 or newer beside the controller's"
 
 
+def no_sshd() -> str | None:
+    return None if shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin") else "no sshd (openssh-server)"
+
+
 def pytest(*arguments: str) -> list[list[str]]:
     return [[*PYTEST, *arguments]]
 
@@ -73,6 +77,7 @@ TIERS = [
     ),
     Tier("sanity", "ansible-test sanity on a built copy", pytest("tests/sanity"), 3),
     Tier("environment", "environments really built by uv from local wheels", pytest("tests/env"), 2),
+    Tier("ssh", "bundles over a real SSH daemon: fab and the playbook", pytest("tests/ssh"), 2, no_sshd),
     Tier("site", "both README commands' first: site.yml from a fresh clone, drifts, bad input", pytest("tests/site"), 10),
     Tier("torch", "collectives and DDP smoke on real torch, sick ones too", pytest("tests/torch"), 6),
     Tier("controllers", "the newest ansible-core on another Python", pytest("tests/controllers"), 3, no_other_python),
