@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 from ansible_collections.trainrig.gpu.plugins.module_utils.node import files
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe.environment_state import is_intact
 
 
 @pytest.fixture
@@ -241,7 +242,10 @@ def test_many_files_are_counted(built):
 def test_touched_files_are_no_drift(built):
     for path in built.site().rglob("*.py"):
         path.touch()
+    assert not is_intact(built.target)
+    assert not built.ensure(check_mode=True)["changed"]
     assert not built.ensure()["changed"]
+    assert is_intact(built.target), "the next look need not read every file again"
 
 
 def test_a_damaged_cache_of_uv_does_not_reach_an_environment(built, shared_cache, monkeypatch, tmp_path):

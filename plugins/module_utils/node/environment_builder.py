@@ -87,6 +87,8 @@ class Builder:
                 state = self.repair(state["target"])
             finally:
                 self.release()
+        else:
+            self.refresh(state)
         return {
             "changed": bool(self.actions),
             "reasons": self.reasons,
@@ -318,6 +320,15 @@ class Builder:
             "files": look.read_files(root, listing),
         }
         files.write_atomically(root / look.BUILD_RECORD, json.dumps(record, sort_keys=True) + "\n")
+
+    def refresh(self, state: Mapping[str, Any]) -> None:
+        """Files that were only touched are what they were: take that down, so that the next look is cheap again."""
+        root = Path(state["target"])
+        record = look.read_record(root)
+        if record and record["stat_digest"] != state["stat_digest"]:
+            with contextlib.suppress(PermissionError):  # somebody else's environment: a look stays expensive
+                text = json.dumps(dict(record, stat_digest=state["stat_digest"]), sort_keys=True)
+                files.write_atomically(root / look.BUILD_RECORD, text + "\n")
 
     def switch(self, target: Path) -> None:
         """Let the link name the new environment, in one step that a crash cannot cut in two."""
