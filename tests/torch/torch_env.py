@@ -54,7 +54,7 @@ def collectives(directory, seconds=60, fault="", launcher=None, options=()):
 def ddp_options(**changes):
     """The options of ddp_check.py as its parser gives them."""
     options = {
-        "nproc": 2, "budget": 120.0, "backend": "gloo", "seed": 5, "dataset_size": 1009, "throughput_seconds": 0.0,
+        "nproc": 2, "budget": 240.0, "backend": "gloo", "seed": 5, "dataset_size": 1009, "throughput_seconds": 0.0,
         "throughput_width": 0, "throughput_batch": 0, "python": PYTHON, "smoke": FILES / "ddp_smoke.py", "output": None,
     }  # fmt: skip
     return argparse.Namespace(**{**options, **changes})

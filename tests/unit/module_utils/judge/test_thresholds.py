@@ -70,8 +70,8 @@ def test_deleting_a_row_changes_the_answer():
 
 
 def test_a_model_is_not_matched_by_a_part_of_its_name():
-    assert fit(job("GH200"), 1, 8, 2**34, DATA).fail_below is None
-    assert fit(job("H200_SXM"), 1, 8, 2**34, DATA).fail_below == 431
+    assert fit(job("GB200"), 1, 8, 2**34, DATA).fail_below is None
+    assert fit(job("B200"), 1, 8, 2**34, DATA).fail_below == 440
 
 
 def test_two_nodes_are_another_job_than_sixteen_gpus_of_one():
