@@ -87,10 +87,10 @@ def test_extra_indexes(bare, simulated_index, tmp_path, fresh_cache):
     assert any("alpha" in path for path in full.asked)
 
 
-def test_an_old_version_in_the_first_index_hides_nothing(bare, simulated_index, tmp_path, fresh_cache):
+def test_an_old_version_in_one_index_hides_nothing_in_another(bare, simulated_index, tmp_path, fresh_cache):
     wheel(tmp_path / "old", "alpha", "0.9")
-    first, second = simulated_index(tmp_path / "old"), simulated_index(bare.wheels)
-    assert bare.ensure(index_url=first.url, extra_index_urls=[second.url])["packages"] == {"alpha": "1.0"}
+    old, new = simulated_index(tmp_path / "old"), simulated_index(bare.wheels)
+    assert bare.ensure(index_url=new.url, extra_index_urls=[old.url])["packages"] == {"alpha": "1.0"}
 
 
 def test_another_file_of_the_same_name_is_refused(bare, simulated_index, tmp_path, fresh_cache):
