@@ -79,7 +79,8 @@ class SshSource(LiveSource):
         seconds = max(1, int(timeout_s))
         body = _COMMAND.format(name=shlex.quote(argv[0]), seconds=seconds, command=shlex.join(argv))
         output = self._execute(framed(body), seconds + _SLACK_S)
-        if output.rc in (TIMED_OUT, 137):
+        # 124 says GNU timeout; the shell says 137 or 143 where busybox ended the command.
+        if output.rc in (TIMED_OUT, 137, 143):
             return output._replace(rc=TIMED_OUT, err=f"{output.err}no answer within {seconds} s\n")
         return output
 
