@@ -275,9 +275,9 @@ def join(backend: str, timeout: timedelta) -> None:
     """Form the group of ranks, with names of its own in the store for each start of the group.
 
     torchrun keeps one store for all its restarts. What the killed group left in there (addresses, NCCL's id) would
-    otherwise be taken for the new group's, and ranks would wait for processes that are gone (pytorch issue 135712;
-    with stock torchrun 2.13 about every second restart hung here). On several nodes the agents count restarts apart
-    from each other, so there let torchrun make a new store each time: TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
+    otherwise be taken for the new group's, and ranks would wait for processes that are gone (pytorch issue 135712,
+    seen often with torchrun of torch 2.13). On several nodes the agents count restarts apart from each other, so
+    there let torchrun make a new store each time: TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
     """
     store, rank, world = next(dist.rendezvous("env://", timeout=timeout))
     if os.environ.get("GROUP_WORLD_SIZE", "1") == "1":
