@@ -1,4 +1,4 @@
-"""Fuzz of the observation: mutated bundles must give an Observation, never an exception and never a hang.
+"""Fuzz of observe and diagnose: mutated bundles give an Observation and findings, never an exception, never a hang.
 
     tests/fuzz/bundles.py --count 20000 [--seed N]
 
@@ -16,11 +16,24 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.trainrig.gpu.plugins.module_utils.observe import build, probes, registry, source  # noqa: E402
+from ansible_collections.trainrig.gpu.plugins.action.diagnose import facts  # noqa: E402
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose import engine  # noqa: E402
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe import (  # noqa: E402
+    build,
+    enrich,
+    probes,
+    registry,
+    source,
+)
+
+DATA = facts({})
+#: A declaration that makes rules look which are silent without one.
+STACK = {"driver": "580", "pytorch": "2.13.0", "variant": "cu130", "accelerator": "nvidia", "fabric": "roce", "gpus": 8}
 
 CASES = ROOT / "tests" / "cases" / "observe"
 #: One bundle takes milliseconds; this much is a hang, even on a busy machine.
@@ -99,8 +112,16 @@ def bundle(known: dict[str, list[str]], chance: random.Random) -> dict[str, sour
     return outputs
 
 
+def judge(observation: dict[str, Any]) -> list[str]:
+    """Rules that did not understand the Observation. Findings must be JSON in any case."""
+    fleet = {"node": {"observation": enrich.enrich(observation, DATA["gpus"])}}
+    findings = engine.diagnose(STACK, None, fleet, DATA, "2026-11-30")
+    json.dumps(findings)
+    return [f"{one['summary']}: {one['evidence'][0]['text']}" for one in findings if one["rule"] == "diagnose.unjudged"]
+
+
 def parse(outputs: dict[str, source.Output]) -> list[str]:
-    """Probes whose parser raised; the Observation must be JSON and whole in any case."""
+    """Probes whose parser raised and rules that did; the Observation must be JSON and whole in any case."""
     observation = build.build(outputs)
     json.dumps(observation)
     missing = set(build.empty()) - set(observation)
@@ -111,7 +132,7 @@ def parse(outputs: dict[str, source.Output]) -> list[str]:
         for name, state in observation["probes"].items()
         for note in state["notes"]
         if note.startswith(build.GUARDED)
-    ]
+    ] + judge(dict(observation))
 
 
 def main() -> int:
@@ -134,9 +155,9 @@ def main() -> int:
             return _failed(outputs, seed, number, f"took {time.monotonic() - begun:.0f} s")
         for text in raised:
             caught[text] = caught.get(text, 0) + 1
-    # The guard held, but a parser should not need it: each of these is a defect of a parser.
+    # The guard held, but a parser or rule should not need it: each of these is a defect of one.
     for text, times in sorted(caught.items(), key=lambda item: -item[1]):
-        print(f"a parser raised {times} times: {text}")
+        print(f"raised {times} times: {text}")
     print(f"{given.count} bundles: no exception came out, nothing hung; {len(caught)} kinds were caught by the guard")
     return 1 if caught else 0
 

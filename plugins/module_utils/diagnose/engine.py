@@ -123,7 +123,7 @@ def _finding(rule: str, hit: Hit, host: Host, phase: str) -> _Judged:
         "pool": host.pool,
         "scope": row["scope"],
         "summary": _line(hit.summary),
-        "cause": _line((hit.cause or row["cause"]).format_map(values)),
+        "cause": _line(hit.cause or row["cause"].format_map(values)),
         "action": {"kind": kind, "text": _line(text.format_map(values))},
         "evidence": hit.evidence[:8],
         "phase": phase,

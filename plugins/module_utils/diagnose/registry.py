@@ -27,7 +27,7 @@ class Hit:
     ) -> None:
         """``host``: the odd one, for rules over a pool. ``say``: another text of the row's `texts` than its `next`.
 
-        ``values`` fill the {names} in the row's texts.
+        ``cause``: the finding's own, taken as it is. ``values`` fill the {names} in the row's texts.
         """
         self.summary = summary
         self.evidence = evidence or []

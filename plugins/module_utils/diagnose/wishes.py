@@ -92,7 +92,7 @@ class Wishes:
             found = self.raw["gpus"].get("model")
         if isinstance(found, str):
             found = [found]
-        names = [str(name) for name in found or [] if name]
+        names = [str(name) for name in found if name] if isinstance(found, (list, tuple)) else []
         return names or None
 
     def _count(self) -> Optional[int]:
