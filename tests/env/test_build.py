@@ -270,9 +270,9 @@ def test_an_edit_never_reaches_uvs_cache(built):
 
 def test_foreign_things_in_the_store_stay(built):
     (built.store / "mine").mkdir()
-    (built.store / "20260101T000000Z-0123abcd").mkdir()
+    (built.store / "20260101T000000.000Z-0123abcd").mkdir()
     result = built.ensure()
-    assert result["actions"] == [f"remove {built.store / '20260101T000000Z-0123abcd'}"]
+    assert result["actions"] == [f"remove {built.store / '20260101T000000.000Z-0123abcd'}"]
     assert (built.store / "mine").is_dir()
 
 

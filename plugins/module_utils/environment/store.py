@@ -8,7 +8,7 @@ import time
 from typing import List, NamedTuple, Optional, Sequence
 
 #: Only directories of this name are ours to remove: UTC stamp of the build, and something unique.
-_NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
+_NAME = re.compile(r"[0-9]{8}T[0-9]{6}\.[0-9]{3}Z-[0-9a-f]{8}")
 
 
 class Environment(NamedTuple):
@@ -21,7 +21,8 @@ class Environment(NamedTuple):
 
 def new_name(now: float, unique: str) -> str:
     """A directory name that sorts by time and was never there before (scripts inside carry its absolute path)."""
-    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{unique[:8]}"
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
+    return f"{stamp}.{int(now * 1000) % 1000:03}Z-{unique[:8]}"
 
 
 def is_ours(name: str) -> bool:
