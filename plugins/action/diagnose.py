@@ -144,6 +144,6 @@ def write(path: Path, result: dict[str, Any]) -> None:
 
 def _shown(result: dict[str, Any]) -> list[str]:
     width = shutil.get_terminal_size((140, 40)).columns
-    lines = findings_table(result["findings"], width)
+    lines = findings_table(result["findings"], width, information_too=True)
     count = len(result["hosts"])
     return [*lines, f"verdict: {result['verdict']} ({count} host{'' if count == 1 else 's'} judged)"]

@@ -53,9 +53,9 @@ def _blocks(rows: List[List[str]], width: int) -> List[str]:
     return lines
 
 
-def findings_table(findings: List[Mapping[str, Any]], width: int = 120) -> List[str]:
-    """What asks for something, the worst first; information is only counted: it is in the report."""
-    shown = [_row(one) for one in findings if one.get("severity") != "info"]
+def findings_table(findings: List[Mapping[str, Any]], width: int = 120, information_too: bool = False) -> List[str]:
+    """What asks for something, the worst first; information is only counted where a report has it."""
+    shown = [_row(one) for one in findings if information_too or one.get("severity") != "info"]
     lines = []
     if shown:
         lines += _blocks(shown, max(width, 40)) if width < _NARROW else _columns(shown, width)

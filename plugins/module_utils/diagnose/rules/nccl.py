@@ -181,12 +181,12 @@ def gid_index(host: Host) -> Iterator[Hit]:
     if wrong:
         lines = [setting.evidence()] if setting else [evidence("stack", f"nccl_ib_gid_index: {wanted}")]
         lines += [evidence("gids", f"{name}: RoCE v2 over IPv4 is index {right}") for name, right in wrong[:4]]
-        declared_here = host.wants.gid_index is not None
-        yield Hit(
-            f"GID index {wanted} is wrong on {listed(f'{name} (right is {right})' for name, right in wrong)}",
-            lines,
-            severity="refuse" if declared_here else None,
-        )
+        by_index: Dict[int, List[str]] = {}
+        for name, right in wrong:
+            by_index.setdefault(right, []).append(name)
+        text = "; ".join(f"{listed(names)} (right is {right})" for right, names in by_index.items())
+        severity = "refuse" if host.wants.gid_index is not None else None
+        yield Hit(f"GID index {wanted} is wrong on {text}", lines, severity=severity)
 
 
 @host_rule("nccl.too_old_for_peermem")
@@ -224,7 +224,3 @@ def known_bad(host: Host) -> Iterator[Hit]:
             fixed=row["fixed"],
         )
         return
-
-
-def places(settings: List[Setting]) -> str:
-    return listed(sorted({setting.place for setting in settings}))
