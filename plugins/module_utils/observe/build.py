@@ -52,7 +52,8 @@ _SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
         "modprobe modprobe_directives nccl_conf environment variables library_paths libraries compilers"
     ),
     "containers": _nothing(
-        "docker_version docker_error daemon_json daemon_json_error nvidia_ctk snap_docker cdi_devices cdi_libcuda"
+        "docker_version docker_error daemon_json daemon_json_error toolkit_config nvidia_ctk snap_docker cdi_devices"
+        " cdi_libcuda"
     ),
 }
 _WHOLE = "identity pci journal_nvidia kernel_log units python_env accelerators manifest pending_reboot interpreters"

@@ -24,6 +24,7 @@ UNITS = (
     *("nvidia-suspend.service", "nvidia-powerd.service", "docker.service", "docker.socket", "containerd.service"),
     *("snap.docker.dockerd.service", "ssh.service", "sshd.service", "ssh.socket", "unattended-upgrades.service"),
     *("apt-daily.timer", "apt-daily-upgrade.timer", "dnf-automatic.timer", "dnf-automatic-install.timer"),
+    *("apt-daily.service", "apt-daily-upgrade.service", "dnf-automatic-install.service", "cloud-final.service"),
     *("openibd.service", "opensm.service", "opensmd.service", "rdma-ndd.service", "slurmd.service", "kubelet.service"),
     *("chrony.service", "chronyd.service", "systemd-timesyncd.service", "irqbalance.service", "dkms.service"),
 )
@@ -280,6 +281,7 @@ def table(options: Options = Options()) -> dict[str, Probe]:  # noqa: B008 - Opt
             (
                 command("docker version"),
                 Files(("/etc/docker/daemon.json",)),
+                Files(("/etc/nvidia-container-runtime/config.toml",)),
                 command("nvidia-ctk --version"),
                 command("snap list docker"),
             ),

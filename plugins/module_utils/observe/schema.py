@@ -263,6 +263,7 @@ class Configuration(TypedDict):
 class Containers(TypedDict):
     docker_version: Optional[str]
     docker_error: Optional[str]  # why the daemon did not answer
+    toolkit_config: Optional[Dict[str, str]]  # nvidia-container-runtime/config.toml: "table.key" -> value
     daemon_json: Optional[Dict[str, Any]]
     daemon_json_error: Optional[str]
     nvidia_ctk: Optional[str]

@@ -6,7 +6,11 @@ from __future__ import annotations
 import re
 from typing import Iterator, Mapping
 
-from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.family import installed, library
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.family import (
+    driver_packages,
+    installed,
+    library,
+)
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import evidence
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.host import Host
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.registry import Hit, host_rule
@@ -125,3 +129,40 @@ def devices_lost_on_reload(host: Host) -> Iterator[Hit]:
             "GPU containers lose their devices at a daemon-reload of systemd",
             [evidence("containers", f"daemon.json: {config}"), evidence("cdi", "no CDI device")],
         )
+
+
+@host_rule("containers.toolkit_looks_elsewhere")
+def toolkit_looks_elsewhere(host: Host) -> Iterator[Hit]:
+    """Leftovers of a driver that lived in a container."""
+    config = host.get("containers", "toolkit_config") or {}
+    root = config.get("nvidia-container-cli.root")
+    if root is None or root in (host.fact("rules", "toolkit_paths", "host_root") or []):
+        return
+    # A driver in a container puts its libraries there and nowhere else.
+    if driver_packages(host) or host.library_version or host.driver_loaded is False:
+        yield Hit(
+            f"NVIDIA's container toolkit looks for the driver in {root}",
+            [evidence("containers", f'config.toml: root = "{root}"')],
+            ldconfig=_ldconfig(host),
+        )
+
+
+@host_rule("containers.wrong_ldconfig")
+def wrong_ldconfig(host: Host) -> Iterator[Hit]:
+    config = host.get("containers", "toolkit_config") or {}
+    have, usual = (
+        config.get("nvidia-container-cli.ldconfig"),
+        host.fact("rules", "toolkit_paths", "ldconfig", "default"),
+    )
+    want = _ldconfig(host)
+    if have and have == usual and have != want:
+        yield Hit(
+            f"NVIDIA's container toolkit runs {have.lstrip('@')}, which is a script here",
+            [evidence("containers", f'config.toml: ldconfig = "{have}"')],
+            ldconfig=want,
+        )
+
+
+def _ldconfig(host: Host) -> str:
+    paths: Mapping[str, str] = host.fact("rules", "toolkit_paths", "ldconfig") or {}
+    return paths.get(host.family) or paths["default"]

@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.reading import Facts, Reading, raw
 
 DAEMON_JSON = "/etc/docker/daemon.json"
+TOOLKIT_CONFIG = "/etc/nvidia-container-runtime/config.toml"
 _VERSION = r"([0-9]{1,5}\.[0-9]{1,5}[0-9A-Za-z.+~-]{0,60})"
 _DEVICE = re.compile(r"[a-z0-9][a-z0-9.-]{0,100}/[A-Za-z0-9_-]{1,60}=\S{1,100}$", re.IGNORECASE)
 _LIBRARY_LINES = 50
@@ -28,6 +29,7 @@ def containers(reading: Reading) -> Facts:
         "containers.docker_error": _docker_error(f"{engine.text}\n{reading.err}") if engine and engine.rc else None,
         "containers.daemon_json": config,
         "containers.daemon_json_error": error,
+        "containers.toolkit_config": _toolkit_config(reading.section(TOOLKIT_CONFIG)),
         "containers.nvidia_ctk": ctk[1] if ctk else None,
         "containers.snap_docker": None if snap is None else bool(re.search(r"(?m)^docker\s", snap.text)),
     }
@@ -64,6 +66,22 @@ def _daemon_json(reading: Reading) -> tuple[dict[str, Any] | None, str | None]:
     if not isinstance(parsed, dict):
         return None, f"{DAEMON_JSON}: not a JSON object"
     return parsed, None
+
+
+def _toolkit_config(text: str | None) -> dict[str, str] | None:
+    """Plain values by table and key. What is commented out is not set; Python 3.8 has no reader of TOML."""
+    if text is None:
+        return None
+    found: dict[str, str] = {}
+    table = ""
+    for line in text.split("\n"):
+        header = re.match(r"\s*\[([\w.-]{1,100})\]", line)
+        value = re.match(r"\s*([\w-]{1,100})\s*=\s*(\"[^\"]{0,500}\"|[\w.@/-]{1,200})", line)
+        if header:
+            table = header[1] + "."
+        elif value:
+            found[table + value[1]] = value[2].strip('"')
+    return found
 
 
 def cdi(reading: Reading) -> Facts:
