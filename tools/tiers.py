@@ -1,8 +1,8 @@
 """Runs the test tiers: in order, with times, saying aloud what was left out and why.
 
-    tools/tiers.py test | test-slow | fuzz | bench | lint | TIER...
-        --require unit,lint    a named tier that is skipped counts as a failure (.ci/run uses it)
-        --end EPOCH            do not start a tier that is not sure to end by then (its usual minutes, tripled)
+tools/tiers.py test | test-slow | fuzz | bench | lint | TIER...
+    --require unit,lint    a named tier that is skipped counts as a failure (.ci/run uses it)
+    --end EPOCH            do not start a tier that is not sure to end by then (its usual minutes, tripled)
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tools import torch_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
@@ -78,8 +82,13 @@ TIERS = [
     Tier("sanity", "ansible-test sanity on a built copy", pytest("tests/sanity"), 3),
     Tier("environment", "environments really built by uv from local wheels", pytest("tests/env"), 2),
     Tier("ssh", "bundles over a real SSH daemon: fab and the playbook", pytest("tests/ssh"), 2, no_sshd),
-    Tier("site", "both README commands' first: site.yml from a fresh clone, drifts, bad input", pytest("tests/site"), 10),
-    Tier("torch", "collectives and DDP smoke on real torch, sick ones too", pytest("tests/torch"), 6),
+    Tier("site", "make site from a fresh clone: drifts, bad input, an unprivileged user", pytest("tests/site"), 12),
+    Tier(
+        "torch",
+        "collectives and DDP smoke on real torch, sick ones too",
+        [[str(BIN / "python"), "tools/torch_environment.py"], *pytest("tests/torch")],
+        6,
+    ),
     Tier("controllers", "the newest ansible-core on another Python", pytest("tests/controllers"), 3, no_other_python),
 ]
 SLOW = [
@@ -112,7 +121,12 @@ def run(tier: Tier, end: float | None) -> tuple[str, float]:
         return f"skipped: not sure to end in time (usually {tier.minutes:g} min)", 0
     print(f"\n=== {tier.name}: {tier.what}", flush=True)
     started = time.monotonic()
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PATH": f"{BIN}:{os.environ['PATH']}"}
+    environment = {
+        "TRAINRIG_TEST_TORCH_PYTHON": str(torch_environment.PYTHON),
+        **os.environ,
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+    }
     failed = [c for c in tier.commands if subprocess.run(c, cwd=ROOT, env=environment, check=False).returncode]
     for command in failed:
         print(f"FAILED: {' '.join(command)}", flush=True)

@@ -1,4 +1,5 @@
 """Controller side of trainrig.gpu.declaration: everything that can be checked before any node is contacted."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Controller side of trainrig.gpu.observe: reads and writes bundles, names GPU models from data/gpus.yml."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Controller side of trainrig.gpu.plan_summary: prints the whole fleet's plan."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ class ActionModule(ActionBase):
         plans = {host: plain(variables["hostvars"][host].get("trainrig_plan")) for host in hosts}
         found = [one for host in hosts for one in plain(variables["hostvars"][host].get("trainrig_findings") or [])]
         table = findings_table([one for one in found if one["severity"] != "info"]) if found else []
-        lines = plan_lines(plans, sum(one["severity"] == "refuse" for one in found))
+        chosen = {host: plain(variables["hostvars"][host].get("trainrig_chosen")) or {} for host in hosts}
+        choices = {host: choice.get("reasons") or [] for host, choice in chosen.items()}
+        lines = plan_lines(plans, choices, sum(one["severity"] == "refuse" for one in found))
         Display().display("\n".join(["", *table, *([""] if table else []), *lines]))
         drift = drifted(plans)
         result: dict[str, Any] = {"changed": False, "drift": drift}

@@ -1,4 +1,5 @@
 """Controller side of trainrig.gpu.profile: picks the host's profile of the lock by what was observed."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
@@ -32,7 +33,14 @@ class ActionModule(ActionBase):
         arguments = plain(arguments)
         groups = plain(variables["group_names"])
         if not any(row["lock"] for row in load("layers")["layers"] if row["layer"] in groups):
-            return {"changed": False, "profile": {}, "requirements": "", "interpreter": "", "reasons": [], "findings": []}
+            return {
+                "changed": False,
+                "profile": {},
+                "requirements": "",
+                "interpreter": "",
+                "reasons": [],
+                "findings": [],
+            }
         node: Seen = seen(arguments["observation"], load("gpus"))
         where = origin(variables.get("trainrig_stack")) or "variable trainrig_stack"
         directory = str(variables["inventory_dir"])
@@ -48,7 +56,9 @@ class ActionModule(ActionBase):
             "requirements": requirements,
             "interpreter": chosen["interpreter"] or "",
             "reasons": chosen["reasons"],
-            "findings": [_finding(chosen["problem"], plain(variables["inventory_hostname"]))] if chosen["problem"] else [],
+            "findings": [_finding(chosen["problem"], plain(variables["inventory_hostname"]))]
+            if chosen["problem"]
+            else [],
         }
 
 

@@ -1,4 +1,5 @@
 """Controller side of trainrig.gpu.report: builds the report, writes it, says what was found."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

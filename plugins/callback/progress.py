@@ -1,4 +1,5 @@
 """What a person sees of a run: what changed, what failed, what is still running, and the verdict last."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

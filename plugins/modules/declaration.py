@@ -9,8 +9,8 @@ module: declaration
 short_description: Check what the inventory declares, before any contact
 version_added: 0.1.0
 description:
-  - Validates C(trainrig_stack), reads and checks C(stack.lock.yml) beside the inventory, and fills in the defaults of the
-    other settings. Fails with one message per mistake that names file, key, value and the fix.
+  - Validates C(trainrig_stack), reads and checks C(stack.lock.yml) beside the inventory, and fills in the defaults
+    of the other settings. Fails with one message per mistake that names file, key, value and the fix.
   - Reads the host's variables C(trainrig_stack), C(trainrig_prefix) (default C(/opt/trainrig)), C(trainrig_manifest)
     (default C(/etc/trainrig/manifest.json) for the default prefix, otherwise C(<prefix>/manifest.json)),
     C(trainrig_python) (default C(<prefix>/env/bin/python)) and C(trainrig_pool) (default C(default)).

@@ -82,7 +82,7 @@ plan:
   returned: always
   contains:
     layers:
-      description: Every layer that is switched on, in order, with its state, reasons, digest, inputs and what to expect.
+      description: Every layer that is switched on, in order. Its state, reasons, digest, inputs and what to expect.
       type: list
       elements: dict
     dirty:

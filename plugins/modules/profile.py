@@ -9,8 +9,8 @@ module: profile
 short_description: Pick the host's profile of the lock by what was observed
 version_added: 0.1.0
 description:
-  - Takes the first profile of C(stack.lock.yml) that meets the declaration and fits the node (platform, Python, GPUs, driver)
-    and says why. When none fits, returns one finding that refuses, with the reason and the fix.
+  - Takes the first profile of C(stack.lock.yml) that meets the declaration and fits the node (platform, Python,
+    GPUs, driver) and says why. When none fits, returns one finding that refuses, with the reason and the fix.
 options:
   observation:
     description: The node's observation.

@@ -1,4 +1,5 @@
 """Reads the facts under data/ on the controller (a module's zip cannot carry them)."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

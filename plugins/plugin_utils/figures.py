@@ -1,4 +1,5 @@
 """Draws a report's curves with matplotlib as SVG that can stand inside a page. The same data gives the same bytes."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

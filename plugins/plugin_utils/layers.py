@@ -2,6 +2,7 @@
 
 Controller side, Ansible-aware: role defaults are templated here, at lowest precedence, with the variables of one host.
 """
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Reads the lock that is committed beside an inventory, and refuses one that is not whole."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

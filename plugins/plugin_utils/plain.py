@@ -1,4 +1,5 @@
 """Strips Ansible's tagged and lazy types, once, where an action plugin receives them."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Writes a report: checked against its schema first, then three files under a new directory, then the `latest` link."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Gathers what a run knows about every host of the inventory, from the variables that its plays left behind."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 One thread, started by the callback and stopped by it. Everything it writes is written under the lock that Ansible's
 own Display holds while it writes and forks, so that lines never mix and no worker inherits a half-held lock.
 """
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

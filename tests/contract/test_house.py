@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import pytest
 import yaml
+
 from tests.contract.tree import PREFIX, ROLES, ROOT, closure, imports, plugin_files, strings, task_files, tasks
 
 LAYERS = yaml.safe_load((ROOT / "data" / "layers.yml").read_text(encoding="utf-8"))

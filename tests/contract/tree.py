@@ -38,7 +38,9 @@ def imports(path: Path) -> set[str]:
 
 def own_files(names: set[str]) -> set[Path]:
     """The plugin files that these module names stand for."""
-    files = {ROOT / "plugins" / (name[len(PREFIX) :].replace(".", "/") + ".py") for name in names if name.startswith(PREFIX)}
+    files = {
+        ROOT / "plugins" / (name[len(PREFIX) :].replace(".", "/") + ".py") for name in names if name.startswith(PREFIX)
+    }
     return {path for path in files if path.is_file()}
 
 

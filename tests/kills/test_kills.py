@@ -35,4 +35,6 @@ def test_every_killed_run_converges_when_run_again(checkout, capsys):
         assert checkout.report()["verdict"] == "pass", again.output
         assert "Nothing to do" in checkout.make("plan", "-e strict=true").ok().output
         environments = list((checkout.prefix / "envs").iterdir())
-        assert len([path for path in environments if path.is_dir() and not path.name.startswith(".")]) <= 2, environments
+        assert len([path for path in environments if path.is_dir() and not path.name.startswith(".")]) <= 2, (
+            environments
+        )

@@ -17,7 +17,9 @@ def stranger(tmp_path_factory, cache):
     name = f"rig{uuid.uuid4().hex[:8]}"
     subprocess.run(["useradd", "--create-home", name], check=True)
     home = os.path.expanduser(f"~{name}")
-    checkout = Checkout.fresh(tmp_path_factory.mktemp("stranger"), user=name, variables={"UV_CACHE_DIR": f"{home}/.cache/uv"})
+    checkout = Checkout.fresh(
+        tmp_path_factory.mktemp("stranger"), user=name, variables={"UV_CACHE_DIR": f"{home}/.cache/uv"}
+    )
     subprocess.run(["cp", "-a", str(checkout.path), f"{home}/trainrig"], check=True)
     subprocess.run(["chown", "-R", f"{name}:", f"{home}/trainrig"], check=True)
     checkout.path, checkout.home = checkout.path.__class__(home) / "trainrig", checkout.home.__class__(home)

@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 def copy_tree(target: Path) -> None:
     """What a clone of the work tree as it is now would hold: tracked and new files, nothing that git ignores."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
     )
     for name in filter(None, listed.stdout.decode().split("\0")):
         source, copy = ROOT / name, target / name
@@ -52,14 +55,18 @@ class Checkout:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE", "VIRTUAL_ENV", "MAKE"))}
+        kept = {
+            key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE", "VIRTUAL_ENV", "MAKE"))
+        }
         path = ":".join(part for part in kept["PATH"].split(":") if ".venv" not in part)
         return {**kept, "PATH": path, "HOME": str(self.home), "LC_ALL": "C.UTF-8", **self.variables}
 
     def command(self, *command: str) -> list[str]:
         if self.user is None:
             return list(command)
-        passed = {key: value for key, value in self.environment.items() if key.startswith(("PIP_", "UV_", "LC_", "HOME"))}
+        passed = {
+            key: value for key, value in self.environment.items() if key.startswith(("PIP_", "UV_", "LC_", "HOME"))
+        }
         settings = [f"{key}={value}" for key, value in passed.items()]
         return ["runuser", "-u", self.user, "--", "env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin", *settings, *command]
 

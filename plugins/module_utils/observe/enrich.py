@@ -1,4 +1,5 @@
 """Adds to an Observation what only data/ knows: which model a GPU is, by its PCI id and never by its name."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ layer was applied, so that the one look at a node needs nothing but the node. Ki
 * ``absent``: path -> {state}
 * ``environments``: {path, requirements} -> what ``environment_state`` says of a Python environment
 """
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

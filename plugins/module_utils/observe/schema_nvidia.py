@@ -1,4 +1,5 @@
 """The NVIDIA part of the shape of an Observation (see schema.py, whose rules hold here)."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Names what differs between a layer as it was applied and as it is now, in words a human reads."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Decides, per layer, clean or dirty and why. Anything unknown or unreadable is dirty."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ The inputs of a layer on one host are
 The digest is the SHA-256 of their canonical JSON; the manifest keeps the inputs beside it,
 so that a difference can be named and not only noticed.
 """
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 When one of them changes, the layer is dirty: a new kernel needs a driver module, a new GPU
 another environment. Each name is a function of the Observation and nothing else.
 """
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

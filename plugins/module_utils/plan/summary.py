@@ -1,4 +1,5 @@
 """Renders the plan of a fleet as the lines that people read."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
@@ -7,15 +8,20 @@ from typing import Any, Dict, List, Mapping
 _GIGABYTE = 1e9
 
 
-def plan_lines(plans: Mapping[str, Mapping[str, Any] | None], refusals: int = 0) -> List[str]:
-    """One block per host: each layer with its state, what to expect and every reason. ``None`` = not reached.
+def plan_lines(
+    plans: Mapping[str, Mapping[str, Any] | None], choices: Mapping[str, List[str]] | None = None, refusals: int = 0
+) -> List[str]:
+    """One block per host: each layer with its state, what to expect and every reason. ``None``: not reached.
 
-    ``refusals``: how many findings would make site.yml refuse to start.
+    ``choices``: host -> why it gets its profile of the lock. ``refusals``: how many findings would make site.yml refuse.
     """
     lines: List[str] = []
     for host in sorted(plans):
         plan = plans[host]
         lines.append(host if plan else f"{host}  not reached: nothing is known of it")
+        lines += [
+            f"  {'chosen' if index == 0 else '':<12} {text}" for index, text in enumerate((choices or {}).get(host, []))
+        ]
         for layer in (plan or {}).get("layers", []):
             lines += _block(layer["layer"], layer["state"] + _expected(layer), layer["reasons"])
         verify = (plan or {}).get("verify")
@@ -51,7 +57,9 @@ def drifted(plans: Mapping[str, Mapping[str, Any] | None]) -> Dict[str, List[str
 
 def _total(plans: Mapping[str, Mapping[str, Any] | None], refusals: int) -> str:
     if refusals:
-        return f"site.yml would refuse to start: mend what is marked refuse above first ({refusals}). Nothing was changed."
+        return (
+            f"site.yml would refuse to start: mend what is marked refuse above first ({refusals}). Nothing was changed."
+        )
     drift = drifted(plans)
     if not drift:
         return f"Nothing to do: every layer is clean on {len(plans)} host(s)."

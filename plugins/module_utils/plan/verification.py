@@ -1,4 +1,5 @@
 """Decides whether verification is due, or whether the last result still stands."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Builds the report of a run: hosts, findings, measurements, verdict and what to type now. Pure: data in, data out."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

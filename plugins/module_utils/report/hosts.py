@@ -1,4 +1,5 @@
 """One host's entry of a report: its state, its plan, what was applied, and the findings that the run itself makes."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

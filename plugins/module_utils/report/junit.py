@@ -1,4 +1,5 @@
 """The report as JUnit XML: a suite per host, a case per layer, rule and measurement, and one for the verdict."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

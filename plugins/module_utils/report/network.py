@@ -1,4 +1,5 @@
 """Which network a job should use: the address of the first node that all others can reach, and the interface."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

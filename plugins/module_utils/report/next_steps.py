@@ -1,4 +1,5 @@
 """What to type now: how to start a job on what was verified, and the first thing to do where it is not ready."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

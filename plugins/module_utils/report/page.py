@@ -1,4 +1,5 @@
 """What report.html shows, as plain values in reading order: the template only lays them out."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

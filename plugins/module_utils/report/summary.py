@@ -1,4 +1,5 @@
 """The few facts of an Observation that a report repeats about a host. Unknown stays ``None``."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

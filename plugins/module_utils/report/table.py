@@ -1,4 +1,5 @@
 """The findings as lines for a terminal: severity, host, rule, summary and next step; the verdict last."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Numbers and times as people read them, and text made safe for a terminal or an XML file."""
+
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 

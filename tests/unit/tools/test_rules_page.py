@@ -14,5 +14,7 @@ def test_diagnose_page_names_only_rules_that_are_there() -> None:
 
     known = set(re.findall(r"### `([a-z0-9_.]+)`", rules_page.page()))
     text = (rules_page.ROOT / "docs" / "diagnose.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"\b((?:driver|kernel|packages|gpu|fabric|rdma|nccl|network|machine|fleet)\.[a-z_]+)\b", text))
+    named = set(
+        re.findall(r"\b((?:driver|kernel|packages|gpu|fabric|rdma|nccl|network|machine|fleet)\.[a-z_]+)\b", text)
+    )
     assert named - {"nccl.conf"} <= known and len(named) > 3

@@ -2,7 +2,13 @@
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.plan.summary import drifted, plan_lines
 
-DIRTY = {"layer": "pytorch", "state": "dirty", "reasons": ["package numpy missing"], "minutes": 3, "download_bytes": 2.6e9}
+DIRTY = {
+    "layer": "pytorch",
+    "state": "dirty",
+    "reasons": ["package numpy missing"],
+    "minutes": 3,
+    "download_bytes": 2.6e9,
+}
 CLEAN = {"layer": "pytorch", "state": "clean", "reasons": []}
 STANDS = {"due": False, "reasons": [], "minutes": 2, "carried": {"verdict": "pass", "at": "2026-01-02T03:04:05Z"}}
 DUE = {"due": True, "reasons": ["layer pytorch changes"], "minutes": 2, "carried": None}
@@ -20,6 +26,13 @@ def test_a_clean_fleet_says_so_and_when_it_was_verified():
     text = "\n".join(plan_lines({"n1": {"layers": [CLEAN], "verify": STANDS}}))
     assert "Nothing to do" in text
     assert "last verdict pass, 2026-01-02T03:04:05Z" in text
+
+
+def test_the_choice_of_the_profile_is_explained():
+    text = "\n".join(
+        plan_lines({"n1": {"layers": [CLEAN], "verify": STANDS}}, {"n1": ["the CPU, because no GPU", "Python 3.12"]})
+    )
+    assert "  chosen       the CPU, because no GPU\n               Python 3.12" in text
 
 
 def test_an_unreached_host_is_never_called_clean():

@@ -44,4 +44,3 @@ def test_a_pass_stands_while_nothing_changed():
 )
 def test_each_change_makes_it_due(change, reason):
     assert due_reasons(**{**NOW, **change}) == [reason]
-
