@@ -61,13 +61,9 @@ author: trainrig contributors (@trainrig)
 """
 
 EXAMPLES = r"""
-- name: Report
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Write the report and say the verdict
-      trainrig.gpu.report:
-        phase: site
+- name: Write the report and say the verdict
+  trainrig.gpu.report:
+    phase: site
 
 - name: Keep reports elsewhere, and go on whatever they say
   trainrig.gpu.report:

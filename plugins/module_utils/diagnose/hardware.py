@@ -13,6 +13,11 @@ def model(host: Host, device: Facts) -> Optional[str]:
     return host.models.get(str(device.get("id") or device.get("pci_id") or "").lower())
 
 
+def kind(host: Host, device: Facts) -> str:
+    """What it is compared by: its model, else its PCI id; names depend on the age of a list of names."""
+    return model(host, device) or str(device.get("id") or device.get("pci_id") or device.get("name") or "")
+
+
 def row(host: Host, device: Facts) -> Mapping[str, Any]:
     """Its row, empty when the id is not known."""
     return host.fact("gpus", "gpus", model(host, device) or "") or {}

@@ -35,7 +35,7 @@ def built_for(host: Host, kernel: str) -> Built:
     arch = re.sub(r"\.(x86_64|aarch64|ppc64le)$", "", kernel)
     shown = [evidence("dkms", row.get("raw")) for row in rows[:3]]
     shown += [evidence("dpkg" if name in host.dpkg else "rpm", name) for name in packages[:3]]
-    if any(row.get("kernel") == kernel and re.match("installed|built", str(row.get("state"))) for row in rows):
+    if any(row.get("kernel") == kernel and re.match("installed", str(row.get("state"))) for row in rows):
         return Built(True, "dkms", shown)
     if any(name.endswith(f"-{kernel}") or f"-{arch}-" in f"{name}-" for name in packages):
         return Built(True, "precompiled", shown)

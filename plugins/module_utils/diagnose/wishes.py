@@ -37,8 +37,8 @@ class Wishes:
         variant = self._text("variant") or self._inner("pytorch", "variant") or self._inner("pytorch", "cuda")
         self.variant: Optional[str] = _lower(str(variant)) if variant is not None else None
         self.python = self._text("python")
-        self.fabric_manager = _lower(self._text("fabric_manager"))
-        self.container_toolkit = _lower(self._text("container_toolkit"))
+        self.fabric_manager = _off(self._text("fabric_manager"))
+        self.container_toolkit = _off(self._text("container_toolkit"))
         self.mig = _switch(self.raw.get("mig"))
         self.gpu_models = self._models()
         self.gpus_per_node = self._count()
@@ -110,6 +110,12 @@ def cuda_build(variant: Optional[str]) -> Optional[str]:
 
 def _lower(value: Optional[str]) -> Optional[str]:
     return value.lower() if value is not None else None
+
+
+def _off(value: Optional[str]) -> Optional[str]:
+    """YAML reads a bare `off` as false."""
+    word = _lower(value)
+    return "off" if word in ("off", "no", "false", "none", "absent", "disabled") else word
 
 
 def _number(value: Any) -> Optional[int]:

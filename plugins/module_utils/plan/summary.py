@@ -13,7 +13,8 @@ def plan_lines(
 ) -> List[str]:
     """One block per host: each layer with its state, what to expect and every reason. ``None``: not reached.
 
-    ``choices``: host -> why it gets its profile of the lock. ``refusals``: how many findings would make site.yml refuse.
+    ``choices``: host -> why it gets its profile of the lock.
+    ``refusals``: how many findings would make site.yml refuse.
     """
     lines: List[str] = []
     for host in sorted(plans):

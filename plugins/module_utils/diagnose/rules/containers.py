@@ -18,7 +18,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.versions imp
 
 
 def _toolkit_wanted(host: Host) -> bool:
-    return host.wants.container_toolkit not in (None, "none", "off", "absent")
+    return host.wants.container_toolkit not in (None, "off")
 
 
 def _toolkit_there(host: Host) -> bool:

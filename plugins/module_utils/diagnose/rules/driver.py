@@ -199,8 +199,12 @@ def competing_driver(host: Host) -> Iterator[Hit]:
             action="reboot",
             module=module,
         )
-    else:
-        yield Hit(f"{where} is held by {module}, not by nvidia", shown, module=module)
+        return
+    asked = host.answered("dpkg") or host.answered("rpm")
+    fresh = asked and not driver_packages(host) and not host.get("nvidia", "driver", "uninstaller")
+    # Where no driver is installed yet, that is what is missing; installing it also keeps the other one out.
+    extra: Dict[str, Any] = {"severity": "warn", "say": "fresh"} if fresh else {}
+    yield Hit(f"{where} is held by {module}, not by nvidia", shown, module=module, **extra)
 
 
 @host_rule("driver.wrong_flavour")
@@ -261,11 +265,13 @@ def does_not_know_gpu(host: Host) -> Iterator[Hit]:
     """Too old for the GPU, or so new that the GPU was dropped."""
     have = host.wants.driver_exact or host.module_version or (library(host) or (None,))[0]
     told = host.wants.driver_exact is not None
+    answering = {gpu["pci_address"] for gpu in host.gpus if gpu.get("index") is not None and not gpu.get("lost")}
     seen = set()
     for device in host.pci_gpus:
         floor, last = hardware.driver_range(host, device)
         label = hardware.label(host, device)
-        if not have or label in seen:
+        # A GPU that answers is one the driver knows, whatever the tables say.
+        if not have or label in seen or (not told and device.get("address") in answering):
             continue
         seen.add(label)
         shown = [

@@ -64,7 +64,7 @@ def _models(host: Host) -> Optional[Hashable]:
     devices = hardware.gpu_devices(host)
     if not devices:
         return () if host.answered("lspci") else None
-    return tuple(sorted({hardware.label(host, device) for device in devices}))
+    return tuple(sorted({hardware.kind(host, device) for device in devices}))
 
 
 @pool_rule("fleet.gpu_models")

@@ -106,7 +106,7 @@ def mixed_models(host: Host) -> Iterator[Hit]:
     """Different GPUs in one node, unless that is declared."""
     found: Dict[str, List[str]] = {}
     for device in hardware.gpu_devices(host):
-        found.setdefault(hardware.label(host, device), []).append(
+        found.setdefault(hardware.kind(host, device), []).append(
             str(device.get("address") or device.get("pci_address"))
         )
     if len(found) < 2 or (host.wants.gpu_models and len(host.wants.gpu_models) > 1) or host.passed_through:

@@ -76,7 +76,7 @@ def dkms_build_failed(host: Host) -> Iterator[Hit]:
     log = host.get("packages", "dkms_log")
     reason = _reason(log)
     rows = dkms_rows(host)
-    stuck = [row for row in rows if not re.match("installed|built", str(row.get("state")))]
+    stuck = [row for row in rows if not re.match("installed", str(row.get("state")))]
     headers = [
         row
         for row in host.get("packages", "dpkg_entries") or []

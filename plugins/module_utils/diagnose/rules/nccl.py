@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import evidence
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.host import Host, Setting
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.registry import Hit, host_rule
-from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.rules.rdma import active, declared, ports, there
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.rules.rdma import active, fabric, ports, there
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.versions import at_least, numbers
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.words import listed
 
@@ -39,10 +39,10 @@ def debugging_switch(host: Host) -> Iterator[Hit]:
         if not found:
             continue
         needs = row.get("contradicts")
-        if needs == "rdma" and not (declared(host) or active(host)):
+        if needs == "rdma" and not fabric(host):
             # Without RDMA this is how NCCL is told not to look for it.
             continue
-        hard = (needs == "rdma" and (declared(host) or bool(active(host)))) or (needs == "nvlink" and nvlink)
+        hard = needs == "rdma" or (needs == "nvlink" and nvlink)
         yield Hit(
             f"{found.place} sets {name}={found.value}: {row['effect']}",
             [found.evidence()],

@@ -71,10 +71,12 @@ def compat_libcuda(host: Host) -> Iterator[Hit]:
 @host_rule("paths.library_path")
 def library_path(host: Host) -> Iterator[Hit]:
     """LD_LIBRARY_PATH beats the libraries that an environment brings along."""
+    # Plugins that NCCL looks for by this very path are no NCCL.
+    plugins = str(host.fact("rules", "nccl_plugins") or "$^")
     brought: List[Tuple[str, Setting, str]] = []
     toolkits: List[Tuple[str, Setting, str, Optional[str]]] = []
     for path, setting in _entries(host):
-        if _STUBS.search(path) or _COMPAT.search(path + "/"):
+        if _STUBS.search(path) or _COMPAT.search(path + "/") or re.search(plugins, path):
             continue
         library = re.search(r"(?i)(?<![a-z])(nccl|cudnn|nvjitlink|cusparselt|cutensor)(?![a-z])", path)
         toolkit = re.search(

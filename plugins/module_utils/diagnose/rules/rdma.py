@@ -32,6 +32,19 @@ def declared(host: Host) -> bool:
     return host.wants.fabric_type in FABRICS
 
 
+def fabric(host: Host) -> bool:
+    """Whether RDMA between nodes is what this node's adapters are for, declared or by what they are.
+
+    Ordinary Ethernet adapters and virtual functions of clouds show as RDMA devices too.
+    """
+    floor = host.threshold("fabric_rate_gbit_s")
+    return declared(host) or any(
+        port.get("link_layer") == "InfiniBand"
+        or (not device.get("virtual") and (port.get("rate_gbit_s") or 0) >= floor)
+        for device, port in active(host)
+    )
+
+
 def there(host: Host) -> bool:
     """Whether the node has RDMA devices at all."""
     stack = host.get("rdma", "stack") or {}
@@ -129,6 +142,7 @@ def pcie_limits(host: Host) -> Iterator[Hit]:
     }
     most = max([port.get("rate_gbit_s") or 0 for _device, port in active(host)], default=0)
     odd = []
+    kinds = {device.get("id") for device in host.pci if host.vendor(device, "mellanox")}
     for address, device in by_address.items():
         if not host.vendor(device, "mellanox") or device.get("pci_class") not in classes:
             continue
@@ -137,7 +151,8 @@ def pcie_limits(host: Host) -> Iterator[Hit]:
         if not now or not best or not width or not full or (now >= best and width >= full):
             continue
         carries = float(now) * int(width) * (0.8 if now < 8 else 128 / 130)
-        rate = rates.get(address) or (most if not rates else 0)
+        # Without addresses only a node with one kind of adapter tells which port is whose.
+        rate = rates.get(address) or (most if not rates and len(kinds) == 1 else 0)
         if rate and carries < rate:
             odd.append((address, f"{now:g} GT/s x{width} (of {best:g} x{full}) carries {carries:.0f}", rate, device))
     if odd:
@@ -184,14 +199,15 @@ def memlock(host: Host) -> Iterator[Hit]:
         soft = str(row.get("soft") or "")
         size = int(soft) / 2**20 if soft.isdigit() else None
         if size is not None and size < host.threshold("memlock_mib"):
-            yield Hit(f"{name} may lock {size:g} MiB of memory", [evidence("limits", row.get("raw"))])
+            text = f"{name} may lock {size:g} MiB of memory"
+            yield Hit(text, [evidence("limits", row.get("raw"))], severity=None if fabric(host) else "info")
             return
 
 
 @host_rule("rdma.gpudirect_off")
 def gpudirect_off(host: Host) -> Iterator[Hit]:
     """nvidia_peermem, or the open module and a kernel with DMA-BUF."""
-    if not active(host) or not host.driver_loaded or not host.gpus or host.modules is None:
+    if not fabric(host) or not active(host) or not host.driver_loaded or not host.gpus or host.modules is None:
         return
     if "nvidia_peermem" in host.modules or "nv_peer_mem" in host.modules:
         return
@@ -267,7 +283,7 @@ def access_control(host: Host) -> Iterator[Hit]:
         flags = " ".join(f"{name}{'+' if on else '-'}" for name, on in device["acs"].items())
         lines.append(evidence("lspci_vv", f"{device['address']} ACSCtl: {flags}"))
     concerns = len(host.pci_gpus) > 1 and not host.pci_nvswitches
-    severity = None if concerns or active(host) else "warn"
+    severity = None if concerns or fabric(host) else "warn"
     yield Hit(
         f"{listed(device['address'] for device in redirecting)} redirects peer traffic (ACS)", lines, severity=severity
     )
