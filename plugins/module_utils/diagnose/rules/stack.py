@@ -29,10 +29,11 @@ def _torch(host: Host) -> Optional[str]:
     return host.wants.pytorch if numbers(host.wants.pytorch) else None
 
 
-def _variant(host: Host) -> Optional[str]:
-    return (
-        host.wants.variant if host.wants.variant not in (None, "auto") else wheels.default_variant(host, _torch(host))
-    )
+def _builds(host: Host) -> List[str]:
+    """The CUDA builds that may come out: the declared one, or all of the release where that is left open."""
+    if host.wants.variant not in (None, "auto"):
+        return [variant for variant in [cuda_build(host.wants.variant)] if variant]
+    return [variant for variant in wheels.variants(host, _torch(host)) if cuda_build(variant)]
 
 
 @host_rule("stack.torch_unknown")
@@ -60,16 +61,19 @@ def variant_not_published(host: Host) -> Iterator[Hit]:
 @host_rule("stack.torch_lacks_gpu")
 def torch_lacks_gpu(host: Host) -> Iterator[Hit]:
     """Both ends: a build too old for a new GPU, and one that dropped an old GPU."""
-    want, variant = _torch(host), _variant(host)
-    row = wheels.line(host, want).get(variant or "")
-    archs = list(row.get("compute_capabilities") or []) if isinstance(row, dict) else []
+    want = _torch(host)
+    offered = {
+        variant: list((wheels.line(host, want).get(variant) or {}).get("compute_capabilities") or [])
+        for variant in _builds(host)
+    }
     seen = set()
     for device in hardware.gpu_devices(host):
         capability = hardware.compute_capability(host, device)
-        if not want or not archs or not capability or capability in seen or host.wants.refuses_gpu:
+        if not want or not offered or not capability or capability in seen or host.wants.refuses_gpu:
             continue
         seen.add(capability)
-        if wheels.runs_on(archs, capability) is False:
+        if all(wheels.runs_on(archs, capability) is False for archs in offered.values()):
+            variant = listed(offered)
             label = hardware.label(host, device)
             fits = [
                 f"{one} {name}"
@@ -123,12 +127,14 @@ def python_not_published(host: Host) -> Iterator[Hit]:
 @host_rule("stack.driver_below_variant")
 def driver_below_variant(host: Host) -> Iterator[Hit]:
     """A driver that is to stay, or is named exactly, must reach the floor of the declared build."""
-    variant = cuda_build(_variant(host))
-    floor = host.fact("torch", "variants", variant or "", "driver_min")
+    floors = {name: host.fact("torch", "variants", name, "driver_min") for name in _builds(host)}
+    if not floors or not all(floors.values()):
+        return
+    variant, floor = min(floors.items(), key=lambda item: numbers(item[1]))
     have = host.wants.driver_exact
     if not have and host.wants.driver_policy in ("keep", "none"):
         have = host.module_version or (library(host) or (None,))[0]
-    if floor and have and at_least(have, floor) is False and not host.wants.refuses_gpu:
+    if have and at_least(have, floor) is False and not host.wants.refuses_gpu:
         shown = [
             evidence("stack", f"pytorch: {host.wants.pytorch}, variant: {variant}"),
             evidence("nvidia_version", f"driver {have}"),
