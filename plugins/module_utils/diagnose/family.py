@@ -56,8 +56,9 @@ def library(host: Host) -> Optional[Tuple[str, str]]:
 
 def held(host: Host) -> Optional[List[str]]:
     """Packages on hold, None when this was not asked or cannot be known."""
-    if host.get("packages", "held") is not None:
-        return [str(name) for name in host.get("packages", "held")]
+    for name in ("held", "versionlock"):
+        if host.get("packages", name) is not None:
+            return [str(one) for one in host.get("packages", name)]
     return None
 
 
@@ -65,7 +66,13 @@ def by_hold(host: Host, names: Mapping[str, str]) -> Tuple[List[str], List[str]]
     """Split packages into held and free. A pin to an exact version by package or preference holds too."""
     holds = {name.split(":")[0] for name in held(host) or []}
     pins = _pinned(host)
-    kept = [name for name, version in names.items() if name in holds or any(_pins(pin, name, version) for pin in pins)]
+    locks = [str(one) for one in host.get("packages", "versionlock") or []]
+    kept = [
+        name
+        for name, version in names.items()
+        if (name in holds if name in host.dpkg else any(_locks(lock, name, version) for lock in locks))
+        or any(_pins(pin, name, version) for pin in pins)
+    ]
     return kept, [name for name in names if name not in kept]
 
 
@@ -81,6 +88,13 @@ def _pinned(host: Host) -> List[Tuple[str, str]]:
         if version and (row.get("priority") or 0) >= OUTRANKS:
             found += [(str(package), version.group(1)) for package in row.get("packages") or []]
     return found
+
+
+def _locks(lock: str, name: str, version: str) -> bool:
+    """Whether an entry of dnf's versionlock keeps this package: a pattern over name, epoch, version and architecture."""
+    bare = version.split(":", 1)[-1]
+    versions, ends = (version, f"0:{bare}", bare), ("", ".x86_64", ".aarch64", ".noarch")
+    return any(_glob(lock, f"{name}-{one}{end}") for one in versions for end in ends)
 
 
 def _pins(pin: Tuple[str, str], name: str, version: str) -> bool:

@@ -25,14 +25,15 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.words import
 @host_rule("packages.hold_incomplete")
 def hold_incomplete(host: Host) -> Iterator[Hit]:
     """A hold on the top package leaves its dependencies free."""
-    members = {name: version for name, version in driver_packages(host).items() if name in host.dpkg}
+    members = driver_packages(host)
     if not members or held(host) is None:
         return
     kept, free = by_hold(host, members)
     if not free:
         return
-    shown = [evidence("apt_holds", " ".join(kept) or "nothing of the driver family is held")]
-    shown += [evidence("dpkg", f"{name} {members[name]}") for name in free[:5]]
+    listing, packages = ("apt_holds", "dpkg") if host.dpkg else ("dnf_versionlock", "rpm")
+    shown = [evidence(listing, " ".join(kept) or "nothing of the driver family is held")]
+    shown += [evidence(packages, f"{name} {members[name]}") for name in free[:5]]
     driver_held = [name for name in kept if not belongs(host, "exactly_driver", name)]
     driver_free = [name for name in free if not belongs(host, "exactly_driver", name)]
     if kept and (driver_held or not driver_free):
