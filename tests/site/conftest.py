@@ -15,7 +15,9 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory, cache):
-    return Checkout.fresh(tmp_path_factory.mktemp("site"), variables={"UV_CACHE_DIR": cache})
+    # Bytecode, which root compiles once for everybody, takes longer than all the rest; tests/controllers has it.
+    options = "-e pytorch_compile_bytecode=never"
+    return Checkout.fresh(tmp_path_factory.mktemp("site"), variables={"UV_CACHE_DIR": cache}, options=options)
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ def test_the_collection_installs_elsewhere_and_runs(checkout, first_run, tmp_pat
         "sh",
         "-c",
         f"cd {tmp_path} && {checkout.path}/.venv/bin/ansible-playbook trainrig.gpu.site "
-        f"-i {checkout.path}/inventories/local",
+        f"-i {checkout.path}/inventories/local {checkout.options}",
     ).ok()
     assert run.recap()["changed"] == 0, "the same machine, the same lock: clean"
     assert (tmp_path / "reports/local/latest/report.json").is_file()

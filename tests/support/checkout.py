@@ -37,6 +37,7 @@ class Checkout:
     home: Path
     user: str | None = None
     variables: dict[str, str] = field(default_factory=dict)
+    options: str = ""  # given to every make site, plan and verify
 
     @classmethod
     def fresh(cls, directory: Path, **options: Any) -> Checkout:
@@ -85,7 +86,7 @@ class Checkout:
         return Run(done.returncode, done.stdout)
 
     def make(self, target: str, *arguments: str) -> Run:
-        return self.run("make", target, f"ARGS={' '.join(arguments)}")
+        return self.run("make", target, f"ARGS={' '.join([self.options, *arguments])}")
 
     def report(self) -> dict[str, Any]:
         text = (self.path / "reports/local/latest/report.json").read_text(encoding="utf-8")

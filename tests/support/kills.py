@@ -40,7 +40,7 @@ def descendants(pid: int) -> Iterator[int]:
 
 def start(checkout: Checkout, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        checkout.command("make", "site", f"ARGS={' '.join(arguments)}"),
+        checkout.command("make", "site", f"ARGS={' '.join([checkout.options, *arguments])}"),
         cwd=checkout.path,
         env=checkout.environment,
         stdin=subprocess.DEVNULL,
