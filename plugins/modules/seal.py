@@ -22,7 +22,7 @@ options:
     required: true
 attributes:
   check_mode:
-    description: Without a key on the node the values are V(null), which always counts as changed.
+    description: Without a key on the node none is made; the values are V(hmac:unknown), which is never on record.
     support: full
   diff_mode:
     description: There is nothing to show.
@@ -40,7 +40,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 sealed:
-  description: C(hmac:<hex>) by name; V(null) where it could not be made.
+  description: C(hmac:<hex>) by name.
   type: dict
   returned: always
 """
@@ -75,6 +75,8 @@ def read_or_make_key(path, may_write):
 
 
 def seal(key, value):
+    if key is None:
+        return "hmac:unknown"
     text = json.dumps(value, sort_keys=True).encode("utf-8")
     return "hmac:" + hmac.new(key, text, hashlib.sha256).hexdigest()
 
@@ -92,7 +94,7 @@ def main():
     except OSError as error:
         module.fail_json(msg=f"cannot keep the digest key {module.params['key']}: {error.strerror}")
     values = module.params["values"]
-    module.exit_json(changed=False, sealed={name: key and seal(key, values[name]) for name in values})
+    module.exit_json(changed=False, sealed={name: seal(key, values[name]) for name in values})
 
 
 if __name__ == "__main__":
