@@ -46,7 +46,7 @@ lint: setup-dev ## ruff, mypy, yamllint, ansible-lint, ansible-test sanity
 	@$(BIN)/python tools/tiers.py lint
 
 docs: setup-dev ## Write the generated parts of docs/ again
-	@$(BIN)/python tools/docs.py
+	@for page in tools/*_page.py; do $(BIN)/python $$page || exit 1; done
 
 clean: ## Remove the environment and caches of this checkout (reports stay)
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .ansible .hypothesis
