@@ -91,7 +91,7 @@ def _pinned(host: Host) -> List[Tuple[str, str]]:
 
 
 def _locks(lock: str, name: str, version: str) -> bool:
-    """Whether an entry of dnf's versionlock keeps this package: a pattern over name, epoch, version and architecture."""
+    """Whether an entry of dnf's versionlock keeps this package: a pattern over name, version and architecture."""
     bare = version.split(":", 1)[-1]
     versions, ends = (version, f"0:{bare}", bare), ("", ".x86_64", ".aarch64", ".noarch")
     return any(_glob(lock, f"{name}-{one}{end}") for one in versions for end in ends)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Iterator, List, Mapping, Optional
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose import hardware
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import evidence
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.host import Host, Setting
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.registry import Hit, host_rule
@@ -206,21 +207,33 @@ def too_old_for_peermem(host: Host) -> Iterator[Hit]:
         yield Hit(f"NCCL {have} does not see nvidia_peermem: no GPUDirect RDMA", lines, want=limit.get("nccl"))
 
 
+def _concerns(row: Mapping[str, Any], host: Host) -> bool:
+    """Whether a fault of data/nccl.yml can hit this node."""
+    devices = hardware.gpu_devices(host)
+    known = [hardware.row(host, device) for device in devices]
+    architectures = {str(one.get("arch")) for one in known if one}
+    switches = bool(host.pci_nvswitches) or any(one.get("subnet_manager") for one in known)
+    conditions = {
+        "nvswitch": switches,
+        "no_nvswitch": bool(devices) and not switches,
+        "imex": any(one.get("imex") for one in known),
+        "container": host.container,
+    }
+    return (
+        conditions.get(str(row.get("only")), "only" not in row)
+        and (not row.get("architectures") or bool(architectures & set(row["architectures"])))
+        and (not row.get("other_architectures") or bool(architectures - set(row["other_architectures"])))
+        and (not row.get("machines") or host.get("os", "arch") in row["machines"])
+    )
+
+
 @host_rule("nccl.known_bad")
 def known_bad(host: Host) -> Iterator[Hit]:
-    """Releases with a fault that hits this very hardware."""
-    have = str(host.torch.get("nccl") or "")
-    for row in host.fact("rules", "nccl_bad") or []:
-        if not have or not numbers(have) or not (numbers(row["from"]) <= numbers(have)[:3] <= numbers(row["to"])):
-            continue
-        if row.get("only") == "nvswitch" and not host.pci_nvswitches:
-            continue
-        if row.get("only") == "rdma" and not active(host):
-            continue
-        yield Hit(
-            f"NCCL {have}: {row['why']}",
-            [evidence("python_env", f"NCCL {have}")],
-            severity=row["severity"],
-            fixed=row["fixed"],
-        )
-        return
+    """Releases with a fault that hits this very hardware; what only may happen is information."""
+    have = numbers(str(host.torch.get("nccl") or ""))[:3]
+    for row in host.fact("nccl", "known_bad") or []:
+        if have and numbers(row["from"]) <= have <= numbers(row["to"]) and _concerns(row, host):
+            text = f"NCCL {host.torch['nccl']}: {row['why']}"
+            shown = [evidence("python_env", f"NCCL {host.torch['nccl']}")]
+            severity = None if row["severity"] == "refuse" else "info"
+            yield Hit(text, shown, severity=severity, fixed=row["fixed"])

@@ -4,6 +4,7 @@ case     what it is
 expect   `pass`, or lines `SEVERITY rule@host ACTION` (ACTION may be left out): all findings above info, no others.
          Lines that start with `info` are checked too, but further information is not in the way.
 says     texts that the findings together must contain (summary, cause, next step or evidence)
+silent   rules that must not even inform
 verdict  of the whole; by default the worst severity of `expect`
 """
 
@@ -22,7 +23,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding impo
 from tests.unit.module_utils.diagnose import bundles
 
 CASES = Path(__file__).parents[3] / "cases" / "diagnose"
-KEYS = bundles.EDITS | {"case", "hosts", "expect", "says", "verdict", "today", "force", "allow_missing"}
+KEYS = bundles.EDITS | {"case", "hosts", "expect", "says", "verdict", "silent", "today", "force", "allow_missing"}
 
 
 def load() -> list[Any]:
@@ -58,6 +59,7 @@ def test_case(case: dict[str, Any]) -> None:
     assert verdict(findings) == case.get("verdict", "pass" if worst == "info" else worst)
     texts = " ".join(f"{one['cause']} {one['action']['text']}" for one in findings)
     assert not re.findall(r"\{[a-z_]+\}", texts), "a name in a text of data/rules.yml was not filled"
+    assert not {one["rule"] for one in findings} & set(case.get("silent", []))
     said = str(findings)
     for text in case.get("says", []):
         assert text in said, f"{text!r} is not said in {said}"
