@@ -7,11 +7,12 @@ import re
 from typing import Any, Dict, List, Mapping, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.versions import minor, numbers
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve import keys
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, listed, nearest
 
-#: What may be declared; each is `auto` when it is left out.
-KEYS = ("accelerator", "pytorch", "variant", "python")
-ACCELERATORS = ("auto", "cpu", "nvidia")
+#: What may be declared for site.yml; each is `auto` when it is left out.
+KEYS = keys.SITE
+ACCELERATORS = tuple(sorted(keys.BY_NAME["accelerator"].words))
 NAME = "trainrig_stack"
 #: What people write for an accelerator; by its letters `gpu` is nearest to `cpu`, which nobody means by it.
 _MEANT = {"cuda": "nvidia", "gpu": "nvidia", "none": "cpu"}
@@ -31,7 +32,7 @@ def validate(stack: Any, torch: Mapping[str, Any], where: str = "") -> Tuple[Dic
         if isinstance(value, str) and value.strip():
             declared[key] = value.strip()
         else:
-            problems.append(_not_text(key, value, where))
+            problems.append(not_text(key, value, where))
     checks = (_accelerator, _pytorch, _variant, _python)
     problems += [problem for check in checks for problem in check(declared, torch, where)]
     if not problems:
@@ -52,12 +53,17 @@ def offered_variants(torch: Mapping[str, Any], version: str) -> List[str]:
 
 
 def _unknown_key(key: str, value: Any, where: str) -> Problem:
+    if key in (*keys.NAMES, *keys.LISTS):
+        text = "no layer of site.yml honours this key yet; playbooks/resolve.yml answers what it would mean"
+        fix = f"remove it; keys that are honoured are {listed(KEYS)}"
+        return _problem("stack.unknown_key", where, f"{NAME}.{key}", str(value), text, fix)
     close = nearest(key, KEYS)
     fix = f"did you mean {close}?" if close else f"remove it; known keys are {listed(KEYS)}"
     return _problem("stack.unknown_key", where, f"{NAME}.{key}", str(value), "unknown key", fix.rstrip("?"))
 
 
-def _not_text(key: str, value: Any, where: str) -> Problem:
+def not_text(key: str, value: Any, where: str) -> Problem:
+    """A value that YAML does not read as text."""
     shown = "" if value is None else str(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         text, fix = "is no text", f"write {key}: auto or a value in quotes"

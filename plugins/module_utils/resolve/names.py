@@ -1,0 +1,72 @@
+"""Names of the packages that a resolution means on its platform: by family, origin and driver branch."""
+
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional
+
+from ansible_collections.trainrig.gpu.plugins.module_utils.environment.versions import numbers
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.rows_node import Data, Row
+
+
+def packages(
+    chosen: Mapping[str, Row], given: Mapping[str, Row], wishes: Mapping[str, str], data: Data
+) -> Dict[str, Any]:
+    """{what: [name]} of what is to be installed, with `driver_pin` and `driver_stream` where there are such."""
+    table, driver, platform, pool = data["packages"], chosen["driver"], given["platform"], given["pool"]
+    found: Dict[str, Any] = {}
+    words = _words(chosen)
+    if driver["present"] and driver["managed"]:
+        row = _fitting(table["driver"], driver["branch"], platform, wishes["origin"])
+        if row:
+            found["driver"] = _named(row[driver["flavour"]], words)
+            if "pin" in row:
+                found["driver_pin"] = _named([row["pin"]], words)
+            if "stream" in row:
+                found["driver_stream"] = _named([row["stream"][driver["flavour"]]], words)
+    if driver["present"]:
+        wanted = {"fabric_manager": needs_fabric_manager(given, wishes), "imex": pool["needs_imex"]}
+        for what, needed in wanted.items():
+            row = _fitting(table["with_driver"][what], driver["branch"], platform, wishes["origin"]) if needed else None
+            if row:
+                found[what] = _named([row["name"]], words)
+        if needs_fabric_manager(given, wishes) and pool["needs_subnet_manager"]:
+            found["subnet_manager"] = list(table["beside_driver"]["subnet_manager"]["names"])
+    if chosen["cuda"]["minor"]:
+        row = _fitting(table["cuda_toolkit"], None, platform, wishes["origin"])
+        if row:
+            found["cuda_toolkit"] = _named([row["name"]], words)
+    if wishes["container_toolkit"] != "off" and wishes["accelerator"] == "nvidia":
+        found["container_toolkit"] = list(table["container_toolkit"]["names"])
+    return found
+
+
+def needs_fabric_manager(given: Mapping[str, Row], wishes: Mapping[str, str]) -> bool:
+    return bool(given["pool"]["needs_fabric_manager"]) and wishes["fabric_manager"] != "off"
+
+
+def _words(chosen: Mapping[str, Row]) -> Dict[str, str]:
+    minor = str(chosen["cuda"]["minor"] or "")
+    return {
+        "branch": str(chosen["driver"]["branch"]),
+        "version": str(chosen["driver"]["version"]),
+        "cuda": minor.replace(".", "-"),
+    }
+
+
+def _named(names: List[str], words: Mapping[str, str]) -> List[str]:
+    return [name.format(**words) for name in names]
+
+
+def _fitting(rows: List[Any], branch: Optional[str], platform: Row, origin: str) -> Any:
+    """The first row for this platform, origin and branch."""
+    for row in rows:
+        families = row.get("families") or [row.get("family")]
+        if platform["family"] not in families or origin != row["origin"]:
+            continue
+        if platform["code"] not in row.get("platforms", [platform["code"]]):
+            continue
+        if branch and not numbers(row.get("from", "0")) <= numbers(branch) <= numbers(row.get("to", branch)):
+            continue
+        return row
+    return None

@@ -1,0 +1,259 @@
+"""Finds the most preferred set of driver and software that no rule refuses, or the one that is least refused."""
+
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from ansible_collections.trainrig.gpu.plugins.module_utils.environment.versions import numbers
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.keys import BY_NAME, GPU_KEYS
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.rows_driver import Drivers
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.rows_node import (
+    Data,
+    Made,
+    Row,
+    bad_rows,
+    gpu_rows,
+    installed_row,
+    issue_rows,
+    platform_row,
+    pool_row,
+)
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.rows_software import Software
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.rules import Book, Judge, Violation, compiled
+
+Chosen = Dict[str, Row]
+#: One refusal outweighs whatever is not known.
+_WEIGHT = 1000
+#: How many passed-over builds are remembered, to be told.
+_TOLD = 3
+
+
+class Question(NamedTuple):
+    """Everything an answer depends on."""
+
+    wishes: Mapping[str, str]
+    gpus: Sequence[str]
+    platform: str
+    installed: Mapping[str, Any]
+    today: str
+
+
+class Found(NamedTuple):
+    """A set and what is to be said about it; `refused`: the rules that stand against it."""
+
+    chosen: Chosen
+    violations: List[Violation]
+    passed_over: List[Tuple[Row, Violation]]
+
+    @property
+    def refused(self) -> List[Violation]:
+        return [violation for violation in self.violations if violation.severity == "refuse"]
+
+
+class Stage:
+    """What stays the same for all questions about the same nodes with the same accelerator: rows, rules, answers."""
+
+    def __init__(self, question: Question, accelerator: str, data: Data) -> None:
+        on_gpus = accelerator == "nvidia"
+        installed = installed_row(question.installed)
+        platform = platform_row(question.platform, data)
+        self.data = data
+        self.gpus = gpu_rows(question.gpus, question.installed, data) if on_gpus else []
+        self.given: Dict[str, Row] = {
+            "pool": pool_row(self.gpus, question.gpus if on_gpus else [], data),
+            "platform": platform,
+            "installed": installed,
+            "today": {"date": question.today},
+        }
+        self.several: Dict[str, List[Row]] = {
+            "gpu": self.gpus,
+            "bad": bad_rows(self.gpus, platform, installed, data),
+            "issue": issue_rows(self.gpus, data),
+        }
+        self.made: Made = {}
+        self.book = Book(compiled(data["coherence"]))
+
+
+class Stages:
+    """The stage of each accelerator, built when it is first asked for."""
+
+    def __init__(self, question: Question, data: Data) -> None:
+        self._question, self._data = question, data
+        self._stages: Dict[str, Stage] = {}
+
+    def of(self, accelerator: str) -> Stage:
+        if accelerator not in self._stages:
+            self._stages[accelerator] = Stage(self._question, accelerator, self._data)
+        return self._stages[accelerator]
+
+
+class Search:
+    """One question with its rows and its rules."""
+
+    def __init__(self, question: Question, stages: Stages, near: Optional[Mapping[str, str]] = None) -> None:
+        """`near`: values that are given up and to which the answer should stay close."""
+        self.declared = question.wishes
+        self.question = settled(question)
+        wishes, near = self.question.wishes, near or {}
+        stage = stages.of(wishes["accelerator"])
+        self.gpus, self.data = stage.gpus, stage.data
+        self.given: Dict[str, Row] = {**stage.given, "wish": _wish_row(wishes)}
+        self._judge = Judge(stage.book, self.given, stage.several)
+        software = Software(wishes, self.given, stage.data, stage.made)
+        self._drivers = Drivers(wishes, self.given, stage.data, stage.made).rows(near.get("driver"))
+        self._builds = software.builds(near.get("pytorch"))
+        self._tensorflows = software.tensorflows(near.get("tensorflow"))
+        self._pythons = software.pythons()
+        self._toolkits = [software.toolkit(build) for build in self._builds]
+        self._passed_over: List[Tuple[Row, Violation]] = []
+
+    def answer(self) -> Optional[Found]:
+        """The most preferred set that nothing refuses; sets about which something is not known come last."""
+        drivers = [row for row in self._drivers if not _stopped(self._judge.violations({"driver": row}), False)]
+        for strict in (True, False):
+            software = _Kept(self._software(strict))
+            for driver in drivers:
+                for chosen in software:
+                    if not self._across(driver, chosen, strict):
+                        return self._found({**chosen, "driver": driver})
+        return None
+
+    def _software(self, strict: bool) -> Iterator[Chosen]:
+        self._passed_over = []
+        for build, toolkit in zip(self._builds, self._toolkits):
+            chosen: Chosen = {"build": build, "cuda": toolkit}
+            against = _stopped(self._judge.violations(chosen), strict)
+            if against:
+                if len(self._passed_over) < _TOLD and build["line"] not in [
+                    row["line"] for row, _ in self._passed_over
+                ]:
+                    self._passed_over.append((build, against))
+                continue
+            for tensorflow in self._tensorflows:
+                with_tensorflow = {**chosen, "tensorflow": tensorflow}
+                if _stopped(self._judge.violations(with_tensorflow), strict):
+                    continue
+                for python in self._pythons:
+                    whole = {**with_tensorflow, "python": python}
+                    if not _stopped(self._judge.violations(whole), strict):
+                        yield whole
+                        break
+
+    def _across(self, driver: Row, chosen: Chosen, strict: bool) -> Optional[Violation]:
+        """What stands between a driver and software that are both right alone."""
+        for name in ("build", "tensorflow", "cuda"):
+            pair = {"driver": driver, name: chosen[name]}
+            against = _stopped(self._judge.violations(pair, across=True), strict)
+            if against:
+                return against
+        return _stopped(self._judge.violations({**chosen, "driver": driver}), strict)
+
+    def least_refused(self) -> Found:
+        """The set that honours the declaration and breaks the fewest rules, the most preferred of these."""
+        drivers = _ranked(
+            _first_of(self._drivers, lambda row: (row["branch"], row["flavour"])), self._refusals_of_driver
+        )
+        software = _ranked(self._conceivable(), self._refusals)
+        best, fewest = {**software[0][1], "driver": drivers[0][1]}, None
+        for more, driver in drivers:
+            for own, chosen in software:
+                if fewest is not None and more + own >= fewest:
+                    break
+                whole = {**chosen, "driver": driver}
+                count = self._refusals(whole)
+                if fewest is None or count < fewest:
+                    best, fewest = whole, count
+        return self._found(best)
+
+    def _refusals(self, chosen: Chosen) -> int:
+        """Refusals count; what is not known only decides between equals."""
+        violations = self._judge.violations(chosen)
+        return sum(_WEIGHT if one.severity == "refuse" else one.avoid for one in violations)
+
+    def _refusals_of_driver(self, driver: Row) -> int:
+        return self._refusals({"driver": driver}) - self._refusals({})  # rules that read no choice count once
+
+    def _conceivable(self) -> List[Chosen]:
+        found = []
+        for build, toolkit in zip(self._builds, self._toolkits):
+            for tensorflow in self._tensorflows:
+                some = {"build": build, "cuda": toolkit, "tensorflow": tensorflow}
+                found.append(min(({**some, "python": python} for python in self._pythons), key=self._refusals))
+        return found
+
+    def _found(self, chosen: Chosen) -> Found:
+        violations = _once(self._judge.violations(chosen))
+        return Found(chosen, violations, list(self._passed_over))
+
+
+class _Kept:
+    """An iterator that can be gone through several times and works each item out only once."""
+
+    def __init__(self, items: Iterator[Chosen]) -> None:
+        self._items = items
+        self._seen: List[Chosen] = []
+
+    def __iter__(self) -> Iterator[Chosen]:
+        at = 0
+        while True:
+            if at == len(self._seen):
+                try:
+                    self._seen.append(next(self._items))
+                except StopIteration:
+                    return
+            yield self._seen[at]
+            at += 1
+
+
+def settled(question: Question) -> Question:
+    """What `auto` means for accelerator and origin, which decide which rows there are at all."""
+    wishes = dict(question.wishes)
+    if wishes["accelerator"] == "auto":
+        wishes["accelerator"] = "nvidia" if question.gpus and wishes["variant"] != "cpu" else "cpu"
+        if wishes["variant"] not in ("auto", "cpu"):
+            wishes["accelerator"] = "nvidia"
+    if wishes["origin"] == "auto":
+        wishes["origin"] = "nvidia"
+    return question._replace(wishes=wishes)
+
+
+def _wish_row(wishes: Mapping[str, str]) -> Row:
+    """Declared values as rules compare them; what is left to choose is not known."""
+    row: Row = {key: None if value in ("auto", "wheel") else value for key, value in wishes.items()}
+    if row["cuda"]:
+        row["cuda"] = ".".join(map(str, numbers(row["cuda"])[:2]))
+    row["fabric_manager"] = wishes["fabric_manager"]
+    if row["container_toolkit"] == "off":
+        row["container_toolkit"] = None
+    row["gpu_keys"] = ", ".join(key for key in GPU_KEYS if wishes[key] not in BY_NAME[key].words)
+    return row
+
+
+def _stopped(violations: Iterable[Violation], strict: bool) -> Optional[Violation]:
+    """The violation that rules a choice out: a refusal, or else something that is not known."""
+    avoided = None
+    for one in violations:
+        if one.severity == "refuse":
+            return one
+        if strict and one.avoid and avoided is None:
+            avoided = one
+    return avoided
+
+
+def _ranked(
+    items: Sequence[Dict[str, Any]], count: Callable[[Dict[str, Any]], int]
+) -> List[Tuple[int, Dict[str, Any]]]:
+    """(count, item), the lowest counts first; the order of equals stays."""
+    return sorted(((count(item), item) for item in items), key=lambda pair: pair[0])
+
+
+def _once(violations: Sequence[Violation]) -> List[Violation]:
+    return list({(one.rule, one.facts): one for one in violations}.values())
+
+
+def _first_of(rows: Sequence[Row], key: Any) -> List[Row]:
+    seen: Dict[Any, Row] = {}
+    for row in rows:
+        seen.setdefault(key(row), row)
+    return list(seen.values())
