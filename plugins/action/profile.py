@@ -41,7 +41,7 @@ class ActionModule(ActionBase):
                 "reasons": [],
                 "findings": [],
             }
-        node: Seen = seen(arguments["observation"], load("gpus"))
+        node: Seen = seen(arguments["observation"], load("gpus"), load("rules"))
         where = origin(variables.get("trainrig_stack")) or "variable trainrig_stack"
         directory = str(variables["inventory_dir"])
         try:

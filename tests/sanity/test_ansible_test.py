@@ -19,6 +19,13 @@ LEFT_OUT = {
 }
 
 
+def no_settings(directory):
+    """An empty ansible.cfg: the checkout's own would lead back into the checkout."""
+    path = directory / "ansible.cfg"
+    path.write_text("", encoding="utf-8")
+    return path
+
+
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory):
     """The collection as it is built, unpacked where ansible-test wants it."""
@@ -26,7 +33,9 @@ def collection(tmp_path_factory):
     copy_tree(work / "copy")
     galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
     command = [galaxy, "collection", "build", str(work / "copy"), "--output-path", str(work)]
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "ANSIBLE_CONFIG": "/dev/null"})
+    subprocess.run(
+        command, check=True, capture_output=True, env={**os.environ, "ANSIBLE_CONFIG": str(no_settings(work))}
+    )
     path = work / "ansible_collections/trainrig/gpu"
     with tarfile.open(next(work.glob("*.tar.gz"))) as archive:
         archive.extractall(path, filter="data")
@@ -51,7 +60,8 @@ def test_sanity(collection, home):
     binary = Path(sys.executable).with_name("ansible-test")
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     left_out = [argument for name in LEFT_OUT for argument in ("--skip-test", name)]
-    environment = {**os.environ, "HOME": str(home), "ANSIBLE_CONFIG": "/dev/null", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["ANSIBLE_CONFIG"] = str(no_settings(home))
     environment["PATH"] = f"{binary.parent}:{environment['PATH']}"
     done = subprocess.run(
         [str(binary), "sanity", "--color", "no", "--python", python, *left_out],

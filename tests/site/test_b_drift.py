@@ -69,8 +69,8 @@ def garble_the_manifest(checkout):
     "drifts",
     [
         # One after the other each costs a build of the environment; tests/env tries each alone.
-        [remove_a_wheel, change_a_version, edit_a_file, add_a_foreign_file],
-        [delete_half_of_it],
+        [remove_a_wheel, edit_a_file, add_a_foreign_file, delete_half_of_it],
+        [change_a_version],
         [delete_the_link],
         [delete_the_manifest],
         [leave_applying_behind],

@@ -43,7 +43,7 @@ def settings(checkout, text):
         ("  pytorch: 2.10\n", ["inventories/local/group_vars/all.yml", "pytorch", "quote"]),
         ("  variant: cu999\n", ["inventories/local/group_vars/all.yml", "variant", "cu999"]),
         ('  python: "3.7"\n', ["inventories/local/group_vars/all.yml", "python", "3.7"]),
-        ("  accelerator: tpu\n", ["inventories/local/group_vars/all.yml", "accelerator", "tpu", "nvidia"]),
+        ("  accelerator: tpu\n", ["inventories/local/group_vars/all.yml", "accelerator", "tpu", "cpu"]),
     ],
 )
 def test_a_bad_stack(checkout, refused, stack, words):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose import catalogue
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.commands import commands
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import (
     ACTIONS,
     SEVERITIES,
@@ -111,7 +112,7 @@ def _finding(rule: str, hit: Hit, host: Host, phase: str) -> _Judged:
     severity = hit.severity or row["severity"]
     kind = hit.action or row["action"]
     assert severity in SEVERITIES and kind in ACTIONS, f"{rule}: {severity}, {kind}"
-    values = _Known(_commands(host))
+    values = _Known(commands(host.get("os") or {}, host.data["rules"]))
     values.update({"host": host.name, "kernel": host.kernel or "the running kernel", **hit.values})
     text = row["texts"][hit.say] if hit.say else row["next"]
     about = hit.values.get("address")
@@ -129,12 +130,6 @@ def _finding(rule: str, hit: Hit, host: Host, phase: str) -> _Judged:
         "phase": phase,
     }
     return _Judged(finding, None if about is None else str(about))
-
-
-def _commands(host: Host) -> Dict[str, Any]:
-    """The commands of this host's family, to be named in texts."""
-    table: Mapping[str, Mapping[str, str]] = host.fact("rules", "commands") or {}
-    return {name: row.get(host.family) or row["default"] for name, row in table.items()}
 
 
 def _line(text: str) -> str:

@@ -7,6 +7,7 @@ import re
 from functools import cached_property
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.commands import family
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import Evidence, evidence
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.wishes import Wishes
 
@@ -88,13 +89,7 @@ class Host:
     @cached_property
     def family(self) -> str:
         """ubuntu, debian, redhat, suse or other: which commands a person would type."""
-        names = [self.get("os", "id"), *(self.get("os", "id_like") or [])]
-        table: Mapping[str, List[str]] = self.fact("rules", "families") or {}
-        for name in names:
-            for family, members in table.items():
-                if name in members:
-                    return family
-        return "other"
+        return family(self.get("os") or {}, self.data["rules"])
 
     @property
     def kernel(self) -> Optional[str]:

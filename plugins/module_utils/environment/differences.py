@@ -7,8 +7,8 @@ from typing import Dict, List, Mapping, Sequence, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.requirements import Requirement
 
-#: How many files are named before the rest is only counted.
-NAMED = 20
+#: How many files of each kind are named before the rest is only counted.
+NAMED = 4
 #: name -> (version, hashes the lock allowed), as the build record keeps it.
 Locked = Mapping[str, Tuple[str, Sequence[str]]]
 #: relative path -> (permission bits, content: sha256 of a file or "-> target" of a link).
@@ -47,22 +47,22 @@ def package_changes(expected: Mapping[str, str], installed: Mapping[str, Sequenc
 
 
 def file_changes(recorded: Files, present: Files) -> List[str]:
-    """Which files are missing, altered or foreign, named as a person would look for them."""
-    changes: List[Tuple[str, str]] = []
+    """Which files are altered, foreign or missing, named as a person would look for them: a few of each kind."""
+    kinds: Dict[str, List[str]] = {"edited": [], "mode": [], "foreign": [], "missing": []}
     for path in sorted(set(recorded) | set(present)):
         shown = short_path(path)
         if path not in present:
-            changes.append((path, f"file {shown} missing"))
+            kinds["missing"].append(f"file {shown} missing")
         elif path not in recorded:
-            changes.append((path, f"file {shown} is foreign"))
+            kinds["foreign"].append(f"file {shown} is foreign")
         elif recorded[path][1] != present[path][1]:
-            changes.append((path, f"file {shown} edited"))
+            kinds["edited"].append(f"file {shown} edited")
         elif recorded[path][0] != present[path][0]:
-            changes.append((path, f"file {shown} has mode {present[path][0]:04o}, was {recorded[path][0]:04o}"))
-    texts = [text for _path, text in changes[:NAMED]]
-    if len(changes) > NAMED:
-        texts.append(f"and {len(changes) - NAMED} more files")
-    return texts
+            kinds["mode"].append(f"file {shown} has mode {present[path][0]:04o}, was {recorded[path][0]:04o}")
+    # A deleted folder must not hide the one file that somebody edited.
+    texts = [text for found in kinds.values() for text in found[:NAMED]]
+    rest = sum(len(found) for found in kinds.values()) - len(texts)
+    return [*texts, f"and {rest} more files"] if rest else texts
 
 
 def short_path(path: str) -> str:

@@ -25,6 +25,7 @@ class Seen(TypedDict, total=False):
     gpus: Sequence[SeenGpu]  # those the driver shows
     driver: Optional[str]  # version of the loaded driver; None = no working driver
     gpu_on_pci: bool
+    install_driver: str  # the command that installs the driver on this system
 
 
 class Selection(TypedDict):
@@ -111,8 +112,8 @@ def _accelerator(stack: Mapping[str, str], seen: Seen, reasons: List[str]) -> st
             f"{NAME}.accelerator",
             declared,
             "there is an NVIDIA GPU on the PCI bus, but no working driver",
-            "install the driver (as root: make site INVENTORY=inventories/node), "
-            "or declare accelerator: cpu to leave the GPU alone",
+            f"install NVIDIA's driver ({seen.get('install_driver') or 'see its installation guide'}), reboot and "
+            "run this again, or declare accelerator: cpu to leave the GPU alone",
         )
     if declared == "nvidia" or variant not in ("auto", "cpu"):
         key = "accelerator" if declared == "nvidia" else "variant"

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.commands import commands
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import Seen, SeenGpu
 
 
-def seen(observation: Mapping[str, Any], gpus: Mapping[str, Any]) -> Seen:
-    """`gpus`: content of data/gpus.yml, which knows each model's compute capability."""
+def seen(observation: Mapping[str, Any], gpus: Mapping[str, Any], rules: Mapping[str, Any]) -> Seen:
+    """`gpus`: content of data/gpus.yml (compute capabilities); `rules`: of data/rules.yml (commands by system)."""
     nvidia = observation.get("nvidia") or {}
     listed = nvidia.get("gpus") or []
     shown = [gpu for gpu in listed if gpu.get("index") is not None and not gpu.get("lost")]
@@ -20,6 +21,7 @@ def seen(observation: Mapping[str, Any], gpus: Mapping[str, Any]) -> Seen:
         "pythons": [(row["path"], row["version"]) for row in observation.get("interpreters") or []],
         "gpus": [_gpu(gpu, gpus) for gpu in shown],
         "driver": (nvidia.get("driver") or {}).get("module") if shown else None,
+        "install_driver": commands(system, rules).get("install_driver", ""),
         "gpu_on_pci": bool(listed),  # the list is the union of what the bus and the driver show
     }
 

@@ -14,7 +14,9 @@ def run(tmp_path, capsys):
     path = tmp_path / "state" / "manifest.json"
 
     def call(check=False, **arguments):
-        with patch_module_args({"path": str(path), "_ansible_check_mode": check, **arguments}), pytest.raises(SystemExit):
+        with patch_module_args({"path": str(path), "_ansible_check_mode": check, **arguments}), pytest.raises(
+            SystemExit
+        ):
             manifest.main()
         result = json.loads(capsys.readouterr().out)
         return result, json.loads(path.read_text(encoding="utf-8")) if path.exists() else None

@@ -85,10 +85,10 @@ def test_file_changes():
     recorded = {f"{site}a/x.py": (0o644, "1"), f"{site}a/y.py": (0o644, "2"), "bin/tool": (0o755, "3")}
     present = {f"{site}a/x.py": (0o644, "9"), "bin/tool": (0o644, "3"), f"{site}z.pth": (0o644, "4")}
     assert differences.file_changes(recorded, present) == [
-        "file bin/tool has mode 0644, was 0755",
         "file a/x.py edited",
-        "file a/y.py missing",
+        "file bin/tool has mode 0644, was 0755",
         "file z.pth is foreign",
+        "file a/y.py missing",
     ]
     assert differences.file_changes(recorded, recorded) == []
 
