@@ -79,6 +79,7 @@ TIERS = [
         ],
         2,
     ),
+    Tier("ansible", "actions, playbooks and callback through a real Ansible", pytest("-n2", "tests/ansible"), 1),
     Tier("sanity", "ansible-test sanity on a built copy", pytest("tests/sanity"), 3),
     Tier("environment", "environments really built by uv from local wheels", pytest("tests/env"), 2),
     Tier("ssh", "bundles over a real SSH daemon: fab and the playbook", pytest("tests/ssh"), 2, no_sshd),

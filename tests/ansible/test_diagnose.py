@@ -14,7 +14,7 @@ import pytest
 from tests.support.simulated_bases import BASES
 from tests.support.simulated_machine import probes
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
     "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
