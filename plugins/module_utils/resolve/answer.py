@@ -21,6 +21,8 @@ FILES = (
 _MOST_CHANGES = 3
 _MANY_WISHES = 6
 _MOST_ALTERNATIVES = 5
+#: A wish that is given up is first moved, then dropped.
+_ANY = {"tensorflow": ">=0"}
 
 
 class Alternative(NamedTuple):
@@ -100,15 +102,20 @@ def _far(question: Question, movable: List[str], data: Data, stages: Stages) -> 
 
 def _alternative(question: Question, given_up: Tuple[str, ...], data: Data, stages: Stages) -> Optional[Alternative]:
     defaults = {key.name: key.words[0] for key in KEYS}
-    wishes = {**question.wishes, **{name: defaults[name] for name in given_up}}
     near = {name: question.wishes[name] for name in given_up}
-    search = Search(question._replace(wishes=wishes), stages, near)
-    found = search.answer()
+    found = None
+    for free in ({**defaults, **_ANY}, defaults):
+        wishes = {**question.wishes, **{name: free[name] for name in given_up}}
+        search = Search(question._replace(wishes=wishes), stages, near)
+        found = found or search.answer()
+        if found or not set(given_up) & set(_ANY):
+            break
     if not found:
         return None
     made = resolution(found, search)
     changes = {name: _value(name, made, found) for name in given_up}
-    changes = {name: value for name, value in changes.items() if value != question.wishes[name]}
+    # A value that stays the same and yet had to be given up was one too many.
+    changes = {name: value if value != question.wishes[name] else defaults[name] for name, value in changes.items()}
     rank = (len(changes), sum(_steps(name, question.wishes[name], changes[name], data) for name in changes))
     return Alternative(changes, made, rank)
 

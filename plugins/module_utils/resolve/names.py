@@ -31,7 +31,7 @@ def packages(
             if row:
                 found[what] = _named([row["name"]], words)
         if needs_fabric_manager(given, wishes) and pool["needs_subnet_manager"]:
-            found["subnet_manager"] = list(table["beside_driver"]["subnet_manager"]["names"])
+            found["subnet_manager"] = list(table["beside_driver"].get("subnet_manager", {}).get("names", []))
     if chosen["cuda"]["minor"]:
         row = _fitting(table["cuda_toolkit"], None, platform, wishes["origin"])
         if row:

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-from typing import Any, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Iterator, Mapping, Optional, Sequence, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.versions import numbers
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.rows_node import Data, Made, Row, cite
@@ -20,29 +20,32 @@ class Drivers:
         self._pool, self._platform, self._installed = context["pool"], context["platform"], context["installed"]
         self._branches: Mapping[str, Any] = data["drivers"]["branches"]
 
-    def rows(self, near: Optional[str] = None) -> List[Row]:
-        wish = self._wishes["driver"]
+    def rows(self, near: Optional[str] = None) -> Iterator[Row]:
+        """At least one row, the preferred one first."""
+        wish, have = self._wishes["driver"], self._installed["driver"]
         if self._wishes["accelerator"] == "cpu":
-            return [self._absent("the accelerator is the CPU", wanted=False)]
-        if wish in ("keep", "none"):
-            have = self._installed["driver"]
-            if have:
-                return [self._row(have, flavour, kept=True) for flavour in self._flavours(have, kept=True)]
-            return [self._absent("no driver was found on the node", wanted=wish == "keep")]
-        rows = [
-            self._row(version, flavour, kept=kept)
-            for version, kept in self._versions(wish, near)
-            for flavour in self._flavours(version, kept)
-        ]
-        return rows or [self._absent("data/drivers.yml knows no long-term or production branch", wanted=True)]
+            yield self._absent("the accelerator is the CPU", wanted=False)
+        elif wish in ("keep", "none") and have:
+            yield from (self._row(have, flavour, kept=True) for flavour in self._flavours(have, kept=True))
+        elif wish == "none":
+            yield self._absent("the stack says so", wanted=False)
+        elif wish == "keep":
+            yield self._absent("no driver was found on the node", wanted=True)
+        else:
+            version = None
+            for version, kept in self._versions(wish, near):
+                yield from (self._row(version, flavour, kept=kept) for flavour in self._flavours(version, kept))
+            if version is None:
+                yield self._absent("data/drivers.yml knows no long-term or production branch", wanted=True)
 
-    def _versions(self, wish: str, near: Optional[str]) -> Iterator[Any]:
+    def _versions(self, wish: str, near: Optional[str]) -> Iterator[Tuple[str, bool]]:
         distro = self._wishes["origin"] == "distro"
         have = self._installed["driver"]
         if wish == "auto":
             if have and self._coherent():
                 yield have, True
-            branches = list(self._platform["distro_branches"]) if distro else self._lasting(near)
+            # Where an archive has no driver at all, the rules refuse whatever is proposed and say so.
+            branches = list((distro and self._platform["distro_branches"]) or self._lasting(near))
         elif wish in self._branches:
             branches = [wish]
         else:

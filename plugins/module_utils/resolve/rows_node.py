@@ -87,7 +87,7 @@ def pool_row(gpus: Sequence[Row], names: Sequence[str], data: Data) -> Row:
         "needs_subnet_manager": any(gpu["needs_subnet_manager"] for gpu in gpus),
         "needs_imex": any(gpu["needs_imex"] for gpu in gpus),
         "imex": listed(gpu["name"] for gpu in gpus if gpu["needs_imex"]),
-        "source": sorted({text for gpu in gpus for text in gpu["source"]}),
+        "source": sorted({text for gpu in gpus for text in gpu["source"]}) or ["the declaration"],
         "module_source": sorted({text for gpu in gpus for text in gpu["architecture_source"]}),
         "fabric_source": cite("drivers", data["drivers"].get("with_driver"), data),
     }

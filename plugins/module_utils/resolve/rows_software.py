@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.versions import minor, numbers
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import listed
@@ -26,16 +26,21 @@ class Software:
         self._platform, self._installed = context["platform"], context["installed"]
         self._torch, self._machine = data["torch"], context["platform"]["machine"]
 
-    def builds(self, near: Optional[str] = None) -> List[Row]:
+    def builds(self, near: Optional[str] = None) -> Iterator[Tuple[Row, Row]]:
+        """Builds, each with its toolkit."""
         releases = self._torch["releases"]
         wish = self._wishes["pytorch"]
         versions = matching(releases, wish)
         near_versions = matching(releases, near) if near else []
         if near_versions:
-            order = sorted(releases, key=numbers)
-            at = order.index(near_versions[0])
-            versions.sort(key=lambda version: abs(order.index(version) - at))
-        return [self._build(version, variant) for version in versions for variant in self._variants(version)]
+            lines = [minor(version) for version in sorted(releases, key=numbers)]
+            order = list(dict.fromkeys(lines))
+            at = order.index(minor(near_versions[0]))
+            versions.sort(key=lambda version: abs(order.index(minor(version)) - at))  # of a line the newest first
+        for version in versions:
+            for variant in self._variants(version):
+                build = self._build(version, variant)
+                yield build, self._toolkit(build)
 
     def _variants(self, version: str) -> Sequence[str]:
         """The default build first, then those with newer CUDA, experimental ones last."""
@@ -159,7 +164,7 @@ class Software:
     def _python(self, version: str) -> Row:
         return self._once(("python", version), lambda: {"version": version})
 
-    def toolkit(self, build: Row) -> Row:
+    def _toolkit(self, build: Row) -> Row:
         """The toolkit beside a build: of the same CUDA, the newest update, unless the distribution has its own."""
         cuda = build["cuda"]
         if self._wishes["origin"] == "distro" and cuda:

@@ -24,7 +24,7 @@ class Violation(NamedTuple):
     severity: str  # refuse | warn
     facts: Tuple[str, ...]
     sources: Tuple[str, ...]
-    avoid: bool  # not known: another choice is better, where there is one
+    avoid: bool  # another choice is better, where there is one
 
 
 class Path(NamedTuple):
@@ -46,6 +46,7 @@ class Condition(NamedTuple):
 class Rule(NamedTuple):
     name: str
     severity: str
+    avoid: bool
     when: Tuple[Condition, ...]
     check: Condition
     facts: Tuple[str, ...]
@@ -70,7 +71,7 @@ class Rule(NamedTuple):
             facts = (filled(self.unknown["text"], rows),)
             return Violation(self.name, "warn", facts, sources, bool(self.unknown.get("avoid")))
         severity = filled(self.severity, rows)
-        return Violation(self.name, severity, tuple(filled(fact, rows) for fact in self.facts), sources, False)
+        return Violation(self.name, severity, tuple(filled(fact, rows) for fact in self.facts), sources, self.avoid)
 
 
 def look_up(path: str, rows: Rows) -> Any:
@@ -125,6 +126,7 @@ def _rule(name: str, row: Mapping[str, Any]) -> Rule:
     return Rule(
         name,
         row["severity"],
+        bool(row.get("avoid")),
         when,
         check,
         tuple(row["facts"]),
@@ -158,16 +160,17 @@ class Book:
         self._groups = [
             Group(number, reads, wishes, tuple(found)) for number, ((reads, wishes), found) in enumerate(groups.items())
         ]
-        self._fitting: Dict[Tuple[Tuple[str, ...], bool], List[Group]] = {}
+        self._fitting: Dict[Tuple[Any, ...], List[Group]] = {}
         self.memory: Dict[Tuple[Any, ...], Tuple[Violation, ...]] = {}
 
-    def groups(self, present: Tuple[str, ...], across: bool) -> List[Group]:
-        """Those that read only what is present; `across`: and all of it."""
-        key = (present, across)
+    def groups(self, present: Tuple[str, ...], touching: Optional[str]) -> List[Group]:
+        """Those that read only what is present, and `touching` among it where that is named."""
+        key = (present, touching)
         if key not in self._fitting:
-            there = frozenset(present)
             self._fitting[key] = [
-                group for group in self._groups if (group.reads == there if across else group.reads <= there)
+                group
+                for group in self._groups
+                if group.reads <= frozenset(present) and (touching is None or touching in group.reads)
             ]
         return self._fitting[key]
 
@@ -178,12 +181,12 @@ class Judge:
     def __init__(self, book: Book, given: Rows, several: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         self._book, self._given, self._several = book, given, several
 
-    def violations(self, chosen: Rows, across: bool = False) -> List[Violation]:
-        """Every violation by rules that read only these rows; `across`: by those that read all of them."""
+    def violations(self, chosen: Rows, touching: Optional[str] = None) -> List[Violation]:
+        """Every violation by rules that read only these rows; `touching`: by those that read this one."""
         found: List[Violation] = []
         wishes = self._given["wish"]
         memory = self._book.memory
-        for group in self._book.groups(tuple(chosen), across):
+        for group in self._book.groups(tuple(chosen), touching):
             key = (group.number, *[id(chosen[name]) for name in group.reads], *[wishes[name] for name in group.wishes])
             if key not in memory:
                 rows = {**self._given, **{name: chosen[name] for name in group.reads}}

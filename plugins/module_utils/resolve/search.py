@@ -3,7 +3,21 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Generic,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+)
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.versions import numbers
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.keys import BY_NAME, GPU_KEYS
@@ -23,8 +37,9 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.rows_software
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.rules import Book, Judge, Violation, compiled
 
 Chosen = Dict[str, Row]
+_Item = TypeVar("_Item")
 #: One refusal outweighs whatever is not known.
-_WEIGHT = 1000
+_REFUSAL = 1000
 #: How many passed-over builds are remembered, to be told.
 _TOLD = 3
 
@@ -97,89 +112,107 @@ class Search:
         self.question = settled(question)
         wishes, near = self.question.wishes, near or {}
         stage = stages.of(wishes["accelerator"])
-        self.gpus, self.data = stage.gpus, stage.data
+        self.gpus, self.several, self.data = stage.gpus, stage.several, stage.data
         self.given: Dict[str, Row] = {**stage.given, "wish": _wish_row(wishes)}
         self._judge = Judge(stage.book, self.given, stage.several)
         software = Software(wishes, self.given, stage.data, stage.made)
-        self._drivers = Drivers(wishes, self.given, stage.data, stage.made).rows(near.get("driver"))
-        self._builds = software.builds(near.get("pytorch"))
+        self._drivers = _Kept(Drivers(wishes, self.given, stage.data, stage.made).rows(near.get("driver")))
+        self._builds = _Kept(software.builds(near.get("pytorch")))
         self._tensorflows = software.tensorflows(near.get("tensorflow"))
         self._pythons = software.pythons()
-        self._toolkits = [software.toolkit(build) for build in self._builds]
         self._passed_over: List[Tuple[Row, Violation]] = []
 
     def answer(self) -> Optional[Found]:
-        """The most preferred set that nothing refuses; sets about which something is not known come last."""
-        drivers = [row for row in self._drivers if not _stopped(self._judge.violations({"driver": row}), False)]
-        for strict in (True, False):
-            software = _Kept(self._software(strict))
-            for driver in drivers:
-                for chosen in software:
-                    if not self._across(driver, chosen, strict):
-                        return self._found({**chosen, "driver": driver})
+        """The most preferred set that nothing refuses."""
+        software = _Kept(self._software())
+        for driver in self._fitting_drivers():
+            for chosen in software:
+                if not self._across(driver, chosen):
+                    return self._found({**chosen, "driver": driver})
         return None
 
-    def _software(self, strict: bool) -> Iterator[Chosen]:
-        self._passed_over = []
-        for build, toolkit in zip(self._builds, self._toolkits):
-            chosen: Chosen = {"build": build, "cuda": toolkit}
-            against = _stopped(self._judge.violations(chosen), strict)
-            if against:
-                if len(self._passed_over) < _TOLD and build["line"] not in [
-                    row["line"] for row, _ in self._passed_over
-                ]:
-                    self._passed_over.append((build, against))
-                continue
-            for tensorflow in self._tensorflows:
-                with_tensorflow = {**chosen, "tensorflow": tensorflow}
-                if _stopped(self._judge.violations(with_tensorflow), strict):
-                    continue
-                for python in self._pythons:
-                    whole = {**with_tensorflow, "python": python}
-                    if not _stopped(self._judge.violations(whole), strict):
-                        yield whole
-                        break
+    def _fitting_drivers(self) -> Iterator[Row]:
+        """Those that no rule refuses; those that a rule would rather avoid come last."""
+        later: List[Row] = []
+        for row in self._drivers:
+            violations = self._judge.violations({"driver": row})
+            if _avoided(violations) and not _refused(violations):
+                later.append(row)
+            elif not _refused(violations):
+                yield row
+        yield from later
 
-    def _across(self, driver: Row, chosen: Chosen, strict: bool) -> Optional[Violation]:
-        """What stands between a driver and software that are both right alone."""
-        for name in ("build", "tensorflow", "cuda"):
-            pair = {"driver": driver, name: chosen[name]}
-            against = _stopped(self._judge.violations(pair, across=True), strict)
-            if against:
-                return against
-        return _stopped(self._judge.violations({**chosen, "driver": driver}), strict)
+    def _software(self) -> Iterator[Chosen]:
+        """What fits together without a driver; what a rule would rather avoid comes last."""
+        later: List[Tuple[int, Chosen]] = []
+        for build, toolkit in self._builds:
+            chosen: Chosen = {"build": build, "cuda": toolkit}
+            violations = self._judge.violations(chosen)
+            self._tell(build, violations)
+            if _refused(violations):
+                continue
+            count = _avoided(violations)
+            for tensorflow in self._tensorflows:
+                whole, more = self._completed({**chosen, "tensorflow": tensorflow})
+                if whole and count + more:
+                    later.append((count + more, whole))
+                elif whole:
+                    yield whole
+        for _count, whole in sorted(later, key=lambda pair: pair[0]):
+            yield whole
+
+    def _completed(self, chosen: Chosen) -> Tuple[Optional[Chosen], int]:
+        """With the most preferred Python that fits, and how much a rule would rather avoid in it."""
+        violations = self._judge.violations(chosen, touching="tensorflow")
+        if not _refused(violations):
+            for python in self._pythons:
+                whole = {**chosen, "python": python}
+                more = self._judge.violations(whole, touching="python")
+                if not _refused(more):
+                    return whole, _avoided(violations) + _avoided(more)
+        return None, 0
+
+    def _tell(self, build: Row, violations: Sequence[Violation]) -> None:
+        """Remember why a build is passed over, once a line."""
+        against = _refused(violations) or next((one for one in violations if one.avoid), None)
+        lines = [row["line"] for row, _violation in self._passed_over]
+        if against and len(lines) < _TOLD and build["line"] not in lines:
+            self._passed_over.append((build, against))
+
+    def _across(self, driver: Row, chosen: Chosen) -> Optional[Violation]:
+        """What refuses a driver for software that is right alone."""
+        return _refused(self._judge.violations({**chosen, "driver": driver}, touching="driver"))
 
     def least_refused(self) -> Found:
         """The set that honours the declaration and breaks the fewest rules, the most preferred of these."""
         drivers = _ranked(
-            _first_of(self._drivers, lambda row: (row["branch"], row["flavour"])), self._refusals_of_driver
+            _first_of(self._drivers, lambda row: (row["branch"], row["flavour"])),
+            lambda driver: _weight(self._judge.violations({"driver": driver}, touching="driver")),
         )
-        software = _ranked(self._conceivable(), self._refusals)
+        software = _ranked(self._conceivable(), lambda chosen: _weight(self._judge.violations(chosen)))
         best, fewest = {**software[0][1], "driver": drivers[0][1]}, None
-        for more, driver in drivers:
+        for least, driver in drivers:
             for own, chosen in software:
-                if fewest is not None and more + own >= fewest:
+                if fewest is not None and least + own >= fewest:
                     break
                 whole = {**chosen, "driver": driver}
-                count = self._refusals(whole)
+                count = own + _weight(self._judge.violations(whole, touching="driver"))
                 if fewest is None or count < fewest:
                     best, fewest = whole, count
         return self._found(best)
 
-    def _refusals(self, chosen: Chosen) -> int:
-        """Refusals count; what is not known only decides between equals."""
-        violations = self._judge.violations(chosen)
-        return sum(_WEIGHT if one.severity == "refuse" else one.avoid for one in violations)
-
-    def _refusals_of_driver(self, driver: Row) -> int:
-        return self._refusals({"driver": driver}) - self._refusals({})  # rules that read no choice count once
-
     def _conceivable(self) -> List[Chosen]:
         found = []
-        for build, toolkit in zip(self._builds, self._toolkits):
+        builds = list(self._builds)
+        wishes = self.question.wishes
+        if wishes["pytorch"] != "auto" and wishes["variant"] == "auto" and wishes["cuda"] == "auto":
+            # What a plain installation gets is what people ask about.
+            builds = [pair for pair in builds if pair[0]["default"]] or builds
+        for build, toolkit in builds:
             for tensorflow in self._tensorflows:
                 some = {"build": build, "cuda": toolkit, "tensorflow": tensorflow}
-                found.append(min(({**some, "python": python} for python in self._pythons), key=self._refusals))
+                whole = ({**some, "python": python} for python in self._pythons)
+                found.append(min(whole, key=lambda chosen: _weight(self._judge.violations(chosen, touching="python"))))
         return found
 
     def _found(self, chosen: Chosen) -> Found:
@@ -187,14 +220,14 @@ class Search:
         return Found(chosen, violations, list(self._passed_over))
 
 
-class _Kept:
+class _Kept(Generic[_Item]):
     """An iterator that can be gone through several times and works each item out only once."""
 
-    def __init__(self, items: Iterator[Chosen]) -> None:
+    def __init__(self, items: Iterator[_Item]) -> None:
         self._items = items
-        self._seen: List[Chosen] = []
+        self._seen: List[_Item] = []
 
-    def __iter__(self) -> Iterator[Chosen]:
+    def __iter__(self) -> Iterator[_Item]:
         at = 0
         while True:
             if at == len(self._seen):
@@ -230,15 +263,17 @@ def _wish_row(wishes: Mapping[str, str]) -> Row:
     return row
 
 
-def _stopped(violations: Iterable[Violation], strict: bool) -> Optional[Violation]:
-    """The violation that rules a choice out: a refusal, or else something that is not known."""
-    avoided = None
-    for one in violations:
-        if one.severity == "refuse":
-            return one
-        if strict and one.avoid and avoided is None:
-            avoided = one
-    return avoided
+def _refused(violations: Iterable[Violation]) -> Optional[Violation]:
+    return next((one for one in violations if one.severity == "refuse"), None)
+
+
+def _avoided(violations: Iterable[Violation]) -> int:
+    return sum(one.avoid for one in violations)
+
+
+def _weight(violations: Iterable[Violation]) -> int:
+    """Refusals count; what is not known only decides between equals."""
+    return sum(_REFUSAL if one.severity == "refuse" else one.avoid for one in violations)
 
 
 def _ranked(
@@ -252,7 +287,7 @@ def _once(violations: Sequence[Violation]) -> List[Violation]:
     return list({(one.rule, one.facts): one for one in violations}.values())
 
 
-def _first_of(rows: Sequence[Row], key: Any) -> List[Row]:
+def _first_of(rows: Iterable[Row], key: Any) -> List[Row]:
     seen: Dict[Any, Row] = {}
     for row in rows:
         seen.setdefault(key(row), row)
