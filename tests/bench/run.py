@@ -1,6 +1,7 @@
 """Prints speed ratios, all from one run on one core: make bench.
 
 * observe + diagnose of 16 simulated nodes with 8 GPUs each, against merely reading their bundles from disk;
+* resolve: one answer and one refusal with what would work instead, in this process;
 * a no-op site.yml on this machine, against its floor: the observation alone through Ansible (needs a converged
   inventories/local; left out, aloud, when there is none).
 """
@@ -24,6 +25,10 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.engine impor
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe import build, enrich
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.probes import table
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.source import BundleSource, Output, write_bundle
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.answer import FILES, resolve
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.declaration import declared
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.search import Question
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 
 from tests.support.simulated_machine import Machine, probes
 
@@ -82,6 +87,27 @@ def no_op_site() -> None:
     print(f"no-op site.yml {whole:.1f} s, the observation alone {lowest:.1f} s: {whole / lowest:.1f} times its floor")
 
 
+def resolver() -> None:
+    data = {name: load(name) for name in FILES}
+
+    def ask(**stack: str) -> Callable[[], object]:
+        wishes, _problems = declared(stack, data)
+        question = Question(wishes, ["H100_SXM5_80"], "ubuntu2404-x86_64", {}, "2026-11-30")
+        return lambda: resolve(question, data)
+
+    def of_the_core(work: Callable[[], object]) -> float:
+        started = time.process_time()
+        work()
+        return time.process_time() - started
+
+    answer = min(of_the_core(ask()) for _ in range(5))
+    refusal = min(of_the_core(ask(pytorch="2.7", cuda="12.1", nccl="2.19.3")) for _ in range(5))
+    print(
+        f"resolve, time of one core: {answer * 1000:.0f} ms an answer, {refusal * 1000:.0f} ms a refusal (aim: under 100 ms)"
+    )
+
+
 if __name__ == "__main__":
     no_op_site()
     fleet_of_bundles()
+    resolver()

@@ -166,15 +166,17 @@ def _build(found: Found, search: Search) -> List[Because]:
             parts.append(f"not {row['version']} {row['variant']}: {violation.facts[0]}")
             sources += violation.sources
     reasons = [_because(f"PyTorch {build['version']}", "; ".join(parts), sources)]
+    why = "the default build of this release" if build["default"] else "the first build of this release that fits"
     if wishes["variant"] != "auto":
         why = "declared"
-    else:
-        why = "the default build of this release" if build["default"] else "the first build of this release that fits"
-        if not build["default"] and build["accelerator"] == "cpu":
-            why = "the accelerator is the CPU"
+    elif build["accelerator"] == "cpu":
+        why = "the accelerator is the CPU"
     if search.gpus and build["capabilities"]:
         capabilities = ", ".join(dict.fromkeys(str(gpu["capability"]) for gpu in search.gpus))
         why += f"; it has code for compute capability {capabilities}"
+    against = None if wishes["variant"] != "auto" or build["default"] else search.against_default(found.chosen)
+    if against and build["accelerator"] == "nvidia":
+        why += f"; not the default build: {against.facts[0]}, but {against.facts[1]}"
     return [*reasons, _because(f"variant {build['variant']}", why, build["source"])]
 
 

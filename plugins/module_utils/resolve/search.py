@@ -183,6 +183,15 @@ class Search:
         """What refuses a driver for software that is right alone."""
         return _refused(self._judge.violations({**chosen, "driver": driver}, touching="driver"))
 
+    def against_default(self, chosen: Chosen) -> Optional[Violation]:
+        """What refuses the default build of the chosen release in its place; None where nothing does."""
+        release = chosen["build"]["version"]
+        for build, toolkit in self._builds:
+            if build["version"] == release and build["default"]:
+                instead = {**chosen, "build": build, "cuda": toolkit}
+                return _refused(self._judge.violations(instead, touching="build"))
+        return None
+
     def least_refused(self) -> Found:
         """The set that honours the declaration and breaks the fewest rules, the most preferred of these."""
         drivers = _ranked(
