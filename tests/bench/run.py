@@ -102,9 +102,7 @@ def resolver() -> None:
 
     answer = min(of_the_core(ask()) for _ in range(5))
     refusal = min(of_the_core(ask(pytorch="2.7", cuda="12.1", nccl="2.19.3")) for _ in range(5))
-    print(
-        f"resolve, time of one core: {answer * 1000:.0f} ms an answer, {refusal * 1000:.0f} ms a refusal (aim: under 100 ms)"
-    )
+    print(f"resolve, one core: {answer * 1000:.0f} ms an answer, {refusal * 1000:.0f} ms a refusal (aim: under 100 ms)")
 
 
 if __name__ == "__main__":
