@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
     "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
