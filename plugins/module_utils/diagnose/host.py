@@ -119,6 +119,13 @@ class Host:
         virt = self.get("machine", "virt")
         return None if virt is None else virt == "none"
 
+    @property
+    def virtual(self) -> bool:
+        """Known to be a guest, by systemd's word or, where that is missing, by devices that only guests have."""
+        if self.bare_metal is not None:
+            return not self.bare_metal
+        return any(self.vendor(device, name) for device in self.pci for name in self.fact("pci", "guest_vendors") or [])
+
     # -- hardware ---------------------------------------------------------------------------------------------------
 
     @cached_property

@@ -268,7 +268,7 @@ def table(options: Options = Options()) -> dict[str, Probe]:  # noqa: B008 - Opt
         Probe(
             "cpu", (command("lscpu"), Files(("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",))), sectioned=True
         ),
-        Probe("virt", (Command(("systemd-detect-virt",), answers=(0, 1)),)),
+        Probe("virt", (Command(("systemd-detect-virt",), otherwise=(("sh", "-c", scripts.VIRT),), answers=(0, 1)),)),
         Probe("memory", (Files(("/proc/meminfo",)),)),
         Probe(
             "disks",

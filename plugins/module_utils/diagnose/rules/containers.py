@@ -139,7 +139,8 @@ def toolkit_looks_elsewhere(host: Host) -> Iterator[Hit]:
     if root is None or root in (host.fact("rules", "toolkit_paths", "host_root") or []):
         return
     # A driver in a container puts its libraries there and nowhere else.
-    if driver_packages(host) or host.library_version or host.driver_loaded is False:
+    looked = any(host.answered(probe) for probe in ("dpkg", "rpm", "nvidia_libs"))
+    if driver_packages(host) or host.library_version or host.driver_loaded is False or not looked:
         yield Hit(
             f"NVIDIA's container toolkit looks for the driver in {root}",
             [evidence("containers", f'config.toml: root = "{root}"')],

@@ -25,10 +25,10 @@ def switches(host: Host) -> List[Evidence]:
 
 
 def board_needs_manager(host: Host) -> Optional[Evidence]:
-    """A baseboard whose switches are no PCI NVSwitch (NVLink 5): on bare metal its GPUs need the manager here too."""
+    """A baseboard whose switches are no PCI NVSwitch (NVLink 5): its GPUs need the manager here, but in a guest."""
     for device in hardware.gpu_devices(host):
         row = hardware.row(host, device)
-        if row.get("fabric_manager") == "with_nvswitch" and row.get("subnet_manager") and host.bare_metal:
+        if row.get("fabric_manager") == "with_nvswitch" and row.get("subnet_manager") and not host.virtual:
             return evidence("lspci", device.get("raw"))
     return None
 
@@ -81,6 +81,8 @@ def manager_skipped(host: Host) -> Iterator[Hit]:
         return
     if unit.get("condition_result") == "no" and unit.get("enabled") == "enabled":
         shown = [evidence("units", f"{UNIT}: ConditionResult=no ActiveState={unit.get('active')}"), *switches(host)]
+        log = [str(row.get("text")) for row in host.get("journal_nvidia") or [] if "condition check" in str(row)]
+        shown += [evidence("journal_nvidia", text) for text in log[-1:]]
         yield Hit("systemd skipped fabric manager because a condition of its unit was false", shown)
 
 
@@ -221,14 +223,17 @@ def nvlink_inactive(host: Host) -> Iterator[Hit]:
         yield from _unnamed(host)
         return
     counts = [(gpu, gpu.get("nvlink") or {}) for gpu in host.gpus if not gpu.get("lost")]
+    # A partition of one GPU has its links switched off: there is no peer to reach.
+    partition = len(host.gpus) == 1 and host.bare_metal is not True and not switches(host)
     for gpu, links in counts:
         active, known = links.get("links_active"), links.get("links")
         expected = hardware.nvlinks(host, gpu)
         rates = links.get("link_gb_s") or []
-        if active is None:
+        if active is None or (partition and not active):
             continue
         dead = [number for number, rate in enumerate(rates) if rate is None]
-        if expected and active < expected and (known or 0) > 0:
+        # nvidia-smi counts no links where all of them are inactive; 0 is a GPU that has none.
+        if expected and active < expected and known != 0:
             which = f"links {listed(dead)} inactive" if dead and len(dead) < expected else "all links inactive"
             yield Hit(
                 f"GPU {gpu['pci_address']}: {active} of {expected} NVLinks active ({which})",

@@ -56,6 +56,18 @@ def lost(host: Host) -> Iterator[Hit]:
         yield Hit(f"GPU {address} does not answer", lines, address=address)
 
 
+@host_rule("gpu.query_errors")
+def query_errors(host: Host) -> Iterator[Hit]:
+    """Errors where every GPU has an answer, in more than one part of the report; a single one is a driver's quirk."""
+    parts = [str(part) for part in host.fact("rules", "vital_queries") or []]
+    for gpu in answering(host):
+        errors = [str(path) for path in gpu.get("query_errors") or []]
+        failed = [part for part in parts if any(path.startswith(part) for path in errors)]
+        if len(failed) > 1:
+            text = f"error instead of {listed(failed)}"
+            yield Hit(f"GPU {gpu['pci_address']}: {text}", [shown(gpu, text)], address=gpu["pci_address"])
+
+
 @host_rule("gpu.none_found")
 def none_found(host: Host) -> Iterator[Hit]:
     if host.wants.wants_nvidia and host.answered("lspci") and not host.pci_gpus and not host.container:

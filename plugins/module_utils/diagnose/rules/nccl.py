@@ -32,7 +32,11 @@ def usable(host: Host, name: str, row: Mapping[str, Any]) -> bool:
 def debugging_switch(host: Host) -> Iterator[Hit]:
     """Workarounds that were kept; they contradict what the node has."""
     table: Dict[str, Dict[str, str]] = host.fact("rules", "nccl_switches") or {}
-    nvlink = any((gpu.get("nvlink") or {}).get("links_active") for gpu in host.gpus)
+    links = [(gpu.get("nvlink") or {}).get("links_active") for gpu in host.gpus]
+    devices = hardware.gpu_devices(host)
+    # Where nothing counted the links, the product tells.
+    by_product = len(devices) > 1 and any(hardware.nvlinks(host, device) for device in devices)
+    nvlink = any(links) or (by_product and all(one is None for one in links))
     for name, row in table.items():
         found: Optional[Setting] = next(
             (one for one in host.settings(name) if re.fullmatch(row["values"], one.value.strip())), None

@@ -18,7 +18,7 @@ def empty(host: Host) -> Iterator[Hit]:
     states = [str((state or {}).get("status")) for state in (host.get("probes") or {}).values()]
     if not any(state in ("ok", "error", "timeout") for state in states):
         unreadable = states.count("unreadable")
-        yield Hit("no probe gave anything that can be read" + (f" ({unreadable} are garbled)" if unreadable else ""))
+        yield Hit("no probe gave anything that can be read" + (f" (garbled: {unreadable})" if unreadable else ""))
 
 
 @host_rule("observation.driver_hangs")

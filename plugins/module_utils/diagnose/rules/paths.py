@@ -54,17 +54,24 @@ def compat_libcuda(host: Host) -> Iterator[Hit]:
         (row for row in host.get("configuration", "libraries") or [] if row.get("name") == "libcuda.so.1"), None
     )
     packages = installed(host, "cuda_compat")
-    package = next(iter(packages), "the cuda-compat package")
+
+    def package(path: str) -> str:
+        """The installed one; else, where no list of packages was seen, the one that owns such a directory."""
+        release = re.search(r"/cuda-([0-9]+)\.([0-9]+)/", path + "/")
+        asked = host.answered("dpkg") or host.answered("rpm")
+        guess = str(host.fact("rules", "compat_package")).format(*release.groups()) if release and not asked else None
+        return next(iter(packages), guess or "the cuda-compat package")
+
     if first and _COMPAT.search(str(first.get("path"))):
         shown = [evidence("env_paths", first.get("raw"))]
         shown += [evidence("dpkg", f"{name} {version}") for name, version in list(packages.items())[:1]]
-        yield Hit(f"programs load {first['path']} instead of the driver's libcuda", shown, package=package)
+        text = f"programs load {first['path']} instead of the driver's libcuda"
+        yield Hit(text, shown, package=package(first["path"]))
         return
     for path, shown_path in _loader_paths(host):
         if _COMPAT.search(path + "/"):
-            yield Hit(
-                f"{path} is in the loader's path: its libcuda wins over the driver's", [shown_path], package=package
-            )
+            text = f"{path} is in the loader's path: its libcuda wins over the driver's"
+            yield Hit(text, [shown_path], package=package(path))
             return
 
 

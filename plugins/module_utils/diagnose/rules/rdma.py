@@ -266,7 +266,7 @@ def _moved_after_driver(host: Host) -> Optional[str]:
 @host_rule("rdma.access_control")
 def access_control(host: Host) -> Iterator[Hit]:
     """PCIe ACS redirects peer traffic over the root complex; in a virtual machine it must stay."""
-    if host.bare_metal is not True or host.passed_through or not host.pci_gpus:
+    if host.virtual or host.passed_through or not host.pci_gpus:
         return
     bridge = host.fact("pci", "classes", "pci_bridge")
     redirecting = [

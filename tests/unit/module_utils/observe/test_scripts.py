@@ -23,7 +23,7 @@ def sh(tmp_path):
         for path, to in (links or {}).items():
             (tmp_path / path.lstrip("/")).symlink_to(to)
         # Every absolute path of the script that belongs to the node is moved under the made-up root.
-        moved = re.sub(r"(?<![\w$}*])/(boot|etc|sys|var|vmlinuz)\b", rf"{tmp_path}/\1", script)
+        moved = re.sub(r"(?<![\w$}*])/(boot|etc|proc|run|sys|var|vmlinuz|\.dockerenv)\b", rf"{tmp_path}/\1", script)
         done = subprocess.run(["sh", "-c", moved, "sh"], capture_output=True, text=True, check=False)
         assert done.stderr == "", done.stderr
         return done.returncode, done.stdout.replace(str(tmp_path), "")
@@ -121,3 +121,25 @@ def test_newest_log_of_a_build_that_failed(sh, tmp_path):
 def test_scripts_are_plain_sh(name):
     done = subprocess.run(["sh", "-n", "-c", getattr(scripts, name)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+GUEST = "flags\t\t: fpu vme hypervisor lahf_lm\n"
+HOST = "flags\t\t: fpu vme lahf_lm\n"
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="other processors do not list a hypervisor")
+@pytest.mark.parametrize(
+    ("files", "answer"),
+    [
+        ({"/.dockerenv": "", "/proc/cpuinfo": GUEST}, "docker"),
+        ({"/run/.containerenv": "", "/proc/cpuinfo": HOST}, "podman"),
+        ({"/run/systemd/container": "lxc\n", "/proc/cpuinfo": HOST}, "lxc"),
+        ({"/proc/1/cgroup": "0::/kubepods.slice/pod1\n", "/proc/cpuinfo": HOST}, "container-other"),
+        ({"/proc/mounts": "overlay / overlay rw 0 0\n", "/proc/cpuinfo": HOST}, "container-other"),
+        ({"/proc/mounts": "overlay / overlay rw 0 0\n", "/run/systemd/system": None, "/proc/cpuinfo": HOST}, "none"),
+        ({"/proc/1/cgroup": "0::/init.scope\n", "/proc/cpuinfo": GUEST}, "vm-other"),
+        ({"/proc/1/cgroup": "0::/init.scope\n", "/proc/cpuinfo": HOST}, "none"),
+    ],
+)
+def test_virtualisation_without_systemds_tool(sh, files, answer):
+    assert sh(scripts.VIRT, files) == (0, f"{answer}\n")
