@@ -51,11 +51,13 @@ def own_name_is_loopback(host: Host) -> Iterator[Hit]:
     shown = [evidence("hosts", f"/etc/hosts: {row.get('raw')}") for row in lines[:2]]
     shown += [evidence("hosts", f"{names[0]} resolves to {addresses[0]}")] if addresses else []
     target = host.wants.address or "the address its peers use"
+    found = (addresses or [str(lines[0]["address"])])[0]
     yield Hit(
-        f"{names[0]} resolves to itself ({(addresses or [str(lines[0]['address'])])[0]}) on this node",
+        f"{names[0]} resolves to itself ({found}) on this node",
         shown,
         severity="info" if host.alone else None,
         target=target,
+        found=found,
         name=names[0],
     )
 
