@@ -3,16 +3,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-import atexit
-import threading
-from typing import Any
-
-from ansible import constants as C
-from ansible.playbook.task_include import TaskInclude
-from ansible.plugins.callback.default import CallbackModule as DefaultCallback
-from ansible.utils.display import Display
-from ansible_collections.trainrig.gpu.plugins.plugin_utils.ticker import Running, Ticker, seconds
-
 DOCUMENTATION = r"""
 name: progress
 type: stdout
@@ -80,6 +70,16 @@ options:
       - key: still_running_every
         section: trainrig_progress
 """
+
+import atexit
+import threading
+from typing import Any
+
+from ansible import constants as C
+from ansible.playbook.task_include import TaskInclude
+from ansible.plugins.callback.default import CallbackModule as DefaultCallback
+from ansible.utils.display import Display
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.ticker import Running, Ticker, seconds
 
 #: Tasks that talk with the person at the terminal: nothing may be drawn over their question.
 INTERACTIVE = {"pause", "ansible.builtin.pause", "ansible.legacy.pause"}

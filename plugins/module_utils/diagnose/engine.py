@@ -22,7 +22,8 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.host import 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.registry import HOST_RULES, POOL_RULES, Hit
 
 Facts = Mapping[str, Any]
-assert catalogue.MODULES, "importing the catalogue registers every rule"
+if not catalogue.MODULES:  # importing the catalogue is what registers every rule
+    raise ImportError("there are no rules")
 
 
 def diagnose(
@@ -111,7 +112,8 @@ def _finding(rule: str, hit: Hit, host: Host, phase: str) -> _Judged:
     row = host.data["rules"]["rules"][rule]
     severity = hit.severity or row["severity"]
     kind = hit.action or row["action"]
-    assert severity in SEVERITIES and kind in ACTIONS, f"{rule}: {severity}, {kind}"
+    if severity not in SEVERITIES or kind not in ACTIONS:
+        raise ValueError(f"{rule}: {severity}, {kind}")
     values = _Known(commands(host.get("os") or {}, host.data["rules"]))
     values.update({"host": host.name, "kernel": host.kernel or "the running kernel", **hit.values})
     text = row["texts"][hit.say] if hit.say else row["next"]

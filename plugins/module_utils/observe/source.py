@@ -22,7 +22,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Iterable, NamedTuple
+from typing import IO, Iterable, NamedTuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe import sections
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.probes import Files, Names, Part, Probe
@@ -239,7 +239,6 @@ def run(argv: tuple[str, ...], timeout_s: float) -> Output | None:
         )
     except OSError as error:
         return Output("", 126, f"{argv[0]}: {error.strerror or error}\n")
-    assert process.stdout is not None and process.stderr is not None
     deadline = time.monotonic() + timeout_s
     out, err, finished, cut = _drain(process, deadline)
     if finished and not cut:
@@ -249,8 +248,8 @@ def run(argv: tuple[str, ...], timeout_s: float) -> Output | None:
             finished = False
     if not finished or cut:
         _kill(process)
-    process.stdout.close()
-    process.stderr.close()
+    for pipe in _pipes(process):
+        pipe.close()
     text, errors = out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
     if cut:
         return Output(text, 0, f"{errors}cut after {BYTES_LIMIT} bytes\n")
@@ -259,10 +258,14 @@ def run(argv: tuple[str, ...], timeout_s: float) -> Output | None:
     return Output(text, process.returncode, errors)
 
 
+def _pipes(process: subprocess.Popen[bytes]) -> list[IO[bytes]]:
+    """Standard output and standard error, which are always pipes here."""
+    return [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
+
+
 def _drain(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes, bool, bool]:
     """Read both pipes until the command closes them, the time is over or the limit is reached."""
-    assert process.stdout is not None and process.stderr is not None
-    buffers = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    buffers = {pipe.fileno(): bytearray() for pipe in _pipes(process)}
     order = list(buffers)
     cut = False
     with selectors.DefaultSelector() as selector:

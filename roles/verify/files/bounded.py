@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Run one command inside a time budget and leave no process of it behind.
 
 torchrun starts each worker in a session of its own, so killing torchrun (or its

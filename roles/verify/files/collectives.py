@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Measure and check torch.distributed collectives. Start it with torchrun; needs torch only.
 
     torchrun --standalone --nproc-per-node 8 collectives.py --max-bytes 8G --output collectives.json

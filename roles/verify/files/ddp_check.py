@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Prove that distributed training on this machine is right: run ddp_smoke.py three times and compare.
 
 1. one:      one process takes the full global batch of n ranks

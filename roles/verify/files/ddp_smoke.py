@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """A small, complete DDP training job: sharded data, fixed seeds, atomic checkpoints, resume.
 
     torchrun --standalone --nproc-per-node 8 --max-restarts 3 ddp_smoke.py --checkpoint /tmp/smoke.pt

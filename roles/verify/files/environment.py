@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Say what a Python environment really holds: packages, torch, NCCL, visible GPUs. One JSON document.
 
     python environment.py --output environment.json

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """torchrun for one node, with its rendezvous store bound to 127.0.0.1 only.
 
 `torchrun --standalone` announces "localhost", but torch's TCPStore binds its port on every
