@@ -7,6 +7,10 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.inventory_names import (
+    misspelt_groups,
+    misspelt_variables,
+)
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import message
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import validate
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
@@ -27,6 +31,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         self.validate_argument_spec({})
         variables = task_vars or {}
+        self._names(variables)
         stack = self._stack(variables)
         groups = plain(variables["group_names"])
         try:
@@ -41,10 +46,28 @@ class ActionModule(ActionBase):
             "lock_digest": lock.get("digest"),
         }
 
+    @staticmethod
+    def _names(variables: dict[str, Any]) -> None:
+        rows = load("layers")
+        layers = [row["layer"] for row in (*rows["layers"], rows["verification"])]
+        given = variables["hostvars"][variables["inventory_hostname"]]
+        problems = misspelt_variables(map(str, given))
+        problems += misspelt_groups(plain(variables["group_names"]), layers)
+        for problem in problems:
+            problem["where"] = origin(given.get(problem["key"])) or str(variables["inventory_dir"])
+        if problems:
+            raise AnsibleActionFail("\n".join(message(problem) for problem in problems))
+
     def _stack(self, variables: dict[str, Any]) -> dict[str, str]:
-        declared = self._templar.template(variables.get("trainrig_stack") or {})
-        where = origin(variables.get("trainrig_stack")) or "variable trainrig_stack"
-        stack, problems = validate(plain(declared), load("torch"), where)
+        written = variables.get("trainrig_stack") or {}
+        where = origin(written) or "variable trainrig_stack"
+        stack, problems = validate(plain(self._templar.template(written)), load("torch"), where)
+        for problem in problems:  # the place of the key itself, where this ansible-core knows it
+            name = problem["key"].rpartition(".")[2]
+            values = written.items() if hasattr(written, "items") else ()
+            problem["where"] = next(
+                (origin(value) for key, value in values if str(key) == name and origin(value)), where
+            )
         if problems:
             raise AnsibleActionFail("\n".join(message(problem) for problem in problems))
         return stack

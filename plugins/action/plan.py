@@ -3,7 +3,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -89,9 +88,13 @@ class ActionModule(ActionBase):
 
     def _estimate(self, row: dict[str, Any]) -> dict[str, Any]:
         """What to expect: minutes from data/layers.yml, bytes from the lock, where the lock knows them."""
-        takes_wheels = "requirements" in row["lock"]
-        profile = self._arguments["profile"]
-        return {"minutes": row["minutes"], "download_bytes": profile.get("download_bytes") if takes_wheels else None}
+        takes_wheels = any(key.startswith("requirements") for key in row["lock"])
+        profile = self._arguments["profile"] if takes_wheels else {}
+        return {
+            "minutes": row["minutes"],
+            "download_bytes": profile.get("download_bytes"),
+            "installed_bytes": profile.get("installed_bytes"),
+        }
 
     def _selected(self, dirty: list[str]) -> list[str]:
         """Only what --tags and --skip-tags select: the layers are applied by one loop, so the tags are read here."""
@@ -125,7 +128,6 @@ class ActionModule(ActionBase):
                 "members": members,
                 "subject": subject,
                 "inputs_digest": digest.digest(inputs),
-                "at": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             },
             "carried": record if switched_on and not reasons else None,
         }

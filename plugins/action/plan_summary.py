@@ -10,6 +10,7 @@ from ansible.utils.display import Display
 from ansible_collections.trainrig.gpu.plugins.module_utils.plan.summary import drifted, plan_lines
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.table import findings_table
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.report_inputs import inventory_source
 
 
 class ActionModule(ActionBase):
@@ -27,7 +28,11 @@ class ActionModule(ActionBase):
         table = findings_table([one for one in found if one["severity"] != "info"]) if found else []
         chosen = {host: plain(variables["hostvars"][host].get("trainrig_chosen")) or {} for host in hosts}
         choices = {host: choice.get("reasons") or [] for host, choice in chosen.items()}
-        lines = plan_lines(plans, choices, sum(one["severity"] == "refuse" for one in found))
+        refusals = sum(one["severity"] == "refuse" for one in found)
+        source = inventory_source(variables)
+        limit = plain(variables.get("ansible_limit"))
+        command = f"make site INVENTORY={source}" + (f' ARGS="--limit {limit}"' if limit else "")
+        lines = plan_lines(plans, choices, refusals, command)
         Display().display("\n".join(["", *table, *([""] if table else []), *lines]))
         drift = drifted(plans)
         result: dict[str, Any] = {"changed": False, "drift": drift}

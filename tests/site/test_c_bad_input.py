@@ -40,7 +40,7 @@ def settings(checkout, text):
     [
         ("  pytroch: auto\n", ["inventories/local/group_vars/all.yml", "pytroch", "pytorch"]),
         ('  pytorch: "9.9.9"\n', ["inventories/local/group_vars/all.yml", "pytorch", "9.9.9"]),
-        ("  pytorch: 2.10\n", ["inventories/local/group_vars/all.yml", "pytorch", "quote"]),
+        ("  pytorch: 2.10\n", ["inventories/local/group_vars/all.yml", "pytorch", "quote it as you wrote it"]),
         ("  variant: cu999\n", ["inventories/local/group_vars/all.yml", "variant", "cu999"]),
         ('  python: "3.7"\n', ["inventories/local/group_vars/all.yml", "python", "3.7"]),
         ("  accelerator: tpu\n", ["inventories/local/group_vars/all.yml", "accelerator", "tpu", "cpu"]),

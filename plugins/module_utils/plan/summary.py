@@ -9,12 +9,15 @@ _GIGABYTE = 1e9
 
 
 def plan_lines(
-    plans: Mapping[str, Mapping[str, Any] | None], choices: Mapping[str, List[str]] | None = None, refusals: int = 0
+    plans: Mapping[str, Mapping[str, Any] | None],
+    choices: Mapping[str, List[str]] | None = None,
+    refusals: int = 0,
+    command: str = "make site",
 ) -> List[str]:
     """One block per host: each layer with its state, what to expect and every reason. ``None``: not reached.
 
     ``choices``: host -> why it gets its profile of the lock.
-    ``refusals``: how many findings would make site.yml refuse.
+    ``refusals``: how many findings would make site.yml refuse. ``command``: what applies this plan.
     """
     lines: List[str] = []
     for host in sorted(plans):
@@ -32,7 +35,7 @@ def plan_lines(
             carried = verify.get("carried") or {}
             last = [f"last verdict {carried['verdict']}, {carried['at']}"] if carried else []
             lines += _block("verify", state, verify["reasons"] or last)
-    return [*lines, "", _total(plans, refusals)]
+    return [*lines, "", _total(plans, refusals, command)]
 
 
 def _block(name: str, state: str, reasons: List[str]) -> List[str]:
@@ -42,9 +45,12 @@ def _block(name: str, state: str, reasons: List[str]) -> List[str]:
 def _expected(layer: Mapping[str, Any]) -> str:
     if layer["state"] != "dirty":
         return ""
-    size = layer.get("download_bytes")
-    download = f", downloads up to {size / _GIGABYTE:.1f} GB" if size else ""
-    return f", about {layer['minutes']} min{download}"
+    sizes = [
+        f", {word} up to {layer[key] / _GIGABYTE:.1f} GB"
+        for key, word in (("download_bytes", "downloads"), ("installed_bytes", "takes"))
+        if layer.get(key)
+    ]
+    return f", about {layer['minutes']} min{''.join(sizes)}"
 
 
 def drifted(plans: Mapping[str, Mapping[str, Any] | None]) -> Dict[str, List[str]]:
@@ -56,7 +62,7 @@ def drifted(plans: Mapping[str, Mapping[str, Any] | None]) -> Dict[str, List[str
     return {host: layers for host, layers in sorted(dirty.items()) if layers}
 
 
-def _total(plans: Mapping[str, Mapping[str, Any] | None], refusals: int) -> str:
+def _total(plans: Mapping[str, Mapping[str, Any] | None], refusals: int, command: str) -> str:
     if refusals:
         return (
             f"site.yml would refuse to start: mend what is marked refuse above first ({refusals}). Nothing was changed."
@@ -64,4 +70,4 @@ def _total(plans: Mapping[str, Mapping[str, Any] | None], refusals: int) -> str:
     drift = drifted(plans)
     if not drift:
         return f"Nothing to do: every layer is clean on {len(plans)} host(s)."
-    return f"To do on {len(drift)} of {len(plans)} host(s). Nothing was changed. Apply it with: make site"
+    return f"To do on {len(drift)} of {len(plans)} host(s). Nothing was changed. Apply it with: {command}"

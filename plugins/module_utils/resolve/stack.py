@@ -70,7 +70,7 @@ def not_text(key: str, value: Any, where: str) -> Problem:
     else:
         # YAML reads 2.10 as the number 2.1: what was written can no longer be told.
         text = "is a number to YAML, which drops the last zero of 2.10" if key != "variant" else "is a number to YAML"
-        fix = f'quote it: {key}: "{shown}"'
+        fix = f'quote it as you wrote it, for example {key}: "{shown}"'
     return _problem("stack.not_text", where, f"{NAME}.{key}", shown, text, fix)
 
 
