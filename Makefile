@@ -16,37 +16,37 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 site: setup ## Set the inventory's nodes up, verify them, write the report
-	@$(BIN)/ansible-playbook site.yml -i $(INVENTORY) $(ARGS)
+	@"$(BIN)/ansible-playbook" site.yml -i "$(INVENTORY)" $(ARGS)
 
 plan: setup ## Say what `make site` would do and why; change nothing
-	@$(BIN)/ansible-playbook playbooks/plan.yml -i $(INVENTORY) $(ARGS)
+	@"$(BIN)/ansible-playbook" playbooks/plan.yml -i "$(INVENTORY)" $(ARGS)
 
 verify: setup ## Verify only; ARGS="-e trainrig_python=/path" for an environment that is not ours
-	@$(BIN)/ansible-playbook playbooks/verify.yml -i $(INVENTORY) $(ARGS)
+	@"$(BIN)/ansible-playbook" playbooks/verify.yml -i "$(INVENTORY)" $(ARGS)
 
 setup:
-	@tools/setup controller $(PYTHON)
+	@tools/setup controller "$(PYTHON)"
 
 setup-dev:
-	@tools/setup dev $(PYTHON)
+	@tools/setup dev "$(PYTHON)"
 
 test: setup-dev ## Run every test this machine can run in reasonable time
-	@$(BIN)/python tools/tiers.py test --require "$(REQUIRE)"
+	@"$(BIN)/python" tools/tiers.py test --require "$(REQUIRE)"
 
 test-slow: setup-dev ## Run the slow tiers (kills, long fuzz)
-	@$(BIN)/python tools/tiers.py test-slow
+	@"$(BIN)/python" tools/tiers.py test-slow
 
 fuzz: setup-dev ## Run the long fuzz of the observation parsers
-	@$(BIN)/python tools/tiers.py fuzz
+	@"$(BIN)/python" tools/tiers.py fuzz
 
 bench: setup-dev ## Print speed ratios measured in one run
-	@$(BIN)/python tools/tiers.py bench
+	@"$(BIN)/python" tools/tiers.py bench
 
 lint: setup-dev ## ruff, mypy, yamllint, ansible-lint, ansible-test sanity
-	@$(BIN)/python tools/tiers.py lint
+	@"$(BIN)/python" tools/tiers.py lint
 
 docs: setup-dev ## Write the generated parts of docs/ again
-	@for page in tools/*_page.py; do $(BIN)/python $$page || exit 1; done
+	@for page in tools/*_page.py; do "$(BIN)/python" $$page || exit 1; done
 
 clean: ## Remove the environment and caches of this checkout (reports stay)
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .ansible .hypothesis

@@ -42,7 +42,7 @@ class ActionModule(ActionBase):
         layers = [self._plan_layer(row) for row in rows]
         dirty = [layer["layer"] for layer in layers if layer["state"] == "dirty"]
         plan = {"layers": layers, "dirty": self._selected(dirty)}
-        plan["verify"] = self._plan_verification(plan["dirty"], groups)
+        plan["verify"] = self._plan_verification(dirty, groups)
         return {"changed": False, "plan": plan}
 
     def _plan_layer(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -51,6 +51,7 @@ class ActionModule(ActionBase):
         manifest = observation.get("manifest")
         trouble = decide.manifest_problem((observation.get("probes") or {}).get("manifest"), manifest)
         entry = None if trouble else manifest["layers"].get(name)
+        resources = self._reader.resources(name)
         layer = decide.decide(
             name,
             self._inputs(row),
@@ -58,9 +59,10 @@ class ActionModule(ActionBase):
             (observation.get("fingerprints") or {}).get(name),
             trouble,
             recheck=self._arguments["recheck"] == "all",
+            resources=resources,
         )
         estimate = self._estimate(row) if layer["state"] == "dirty" else {}
-        return {**layer, "resources": self._reader.resources(name), "title": row["title"], **estimate}
+        return {**layer, "resources": resources, "title": row["title"], **estimate}
 
     def _inputs(self, row: dict[str, Any]) -> dict[str, Any]:
         options, secrets = self._reader.options(row["layer"])
@@ -105,19 +107,21 @@ class ActionModule(ActionBase):
     def _plan_verification(self, dirty: list[str], groups: list[str]) -> dict[str, Any]:
         row = load("layers")["verification"]
         observation = self._arguments["observation"]
-        manifest = observation.get("manifest")
-        record = ((manifest or {}).get("results") or {}).get(row["layer"]) if isinstance(manifest, dict) else None
+        record = decide.verification_record(observation.get("manifest"), row["layer"])
         options, _secrets = self._reader.options(row["layer"])
         inputs = {"code": code_digests(row), "options": options}
         boot_id = (observation.get("boot") or {}).get("boot_id")
         subject, members = self._arguments["subject"], sorted(self._arguments["members"])
-        switched_on = row["layer"] in groups and self._selected([row["layer"]]) != []
+        switched_on = row["layer"] in groups
+        torch_error = ((observation.get("python_env") or {}).get("torch") or {}).get("error")
         reasons = (
-            verification.due_reasons(record, dirty, boot_id, members, subject, inputs, self._arguments["verify"])
+            verification.due_reasons(
+                record, dirty, boot_id, members, subject, inputs, self._arguments["verify"], torch_error
+            )
             if switched_on
             else []
         )
-        wanted = self._arguments["verify"] != "never"
+        wanted = self._arguments["verify"] != "never" and self._selected([row["layer"]]) != []
         return {
             "due": bool(reasons) and wanted,
             "left_out": bool(reasons) and not wanted,  # the report must not call this a pass

@@ -77,8 +77,7 @@ import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.fingerprints import take
-
-SCHEMA = 1
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan.decide import SCHEMA
 
 
 def read(path):
@@ -86,11 +85,14 @@ def read(path):
     try:
         with open(path, encoding="utf-8") as stream:
             manifest = json.load(stream)
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         manifest = {}
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("layers"), dict):
-        manifest = {"layers": {}}
-    return dict(manifest, schema=SCHEMA)
+    if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
+        manifest = {}
+    sections = {
+        name: manifest.get(name) if isinstance(manifest.get(name), dict) else {} for name in ("layers", "results")
+    }
+    return dict(manifest, schema=SCHEMA, **sections)
 
 
 def write(path, manifest):
@@ -151,7 +153,8 @@ def main():
     result = {"changed": True}
     try:
         manifest = read(path)
-        before = manifest.setdefault(section, {}).get(name) or {}
+        before = manifest[section].get(name)
+        before = before if isinstance(before, dict) else {}
         if not module.check_mode:
             after = next_entry(module, before)
             manifest[section][name] = after

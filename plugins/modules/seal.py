@@ -54,16 +54,20 @@ import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
 
+KEY_BYTES = 32
+
 
 def read_or_make_key(path, may_write):
     if os.path.exists(path):
         with open(path, "rb") as stream:
-            return stream.read()
+            key = stream.read()
+        if len(key) == KEY_BYTES:  # a shorter one could be guessed
+            return key
     if not may_write:
         return None
     directory = os.path.dirname(path)
     os.makedirs(directory, mode=0o755, exist_ok=True)
-    key = secrets.token_bytes(32)
+    key = secrets.token_bytes(KEY_BYTES)
     # Written beside and renamed, so that a power cut never leaves an empty key behind; mkstemp makes it 0600.
     descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=".hmac-")
     with os.fdopen(descriptor, "wb") as stream:
@@ -92,7 +96,10 @@ def main():
     try:
         key = read_or_make_key(module.params["key"], not module.check_mode)
     except OSError as error:
-        module.fail_json(msg=f"cannot keep the digest key {module.params['key']}: {error.strerror}")
+        module.fail_json(
+            msg=f"cannot keep the digest key {module.params['key']}: {error.strerror}. "
+            "To fix it: remove it; a new one is made and the layer is applied again."
+        )
     values = module.params["values"]
     module.exit_json(changed=False, sealed={name: seal(key, values[name]) for name in values})
 

@@ -30,7 +30,11 @@ def read_lock(inventory_directory: str) -> dict[str, Any]:
         raise LockError(f"{where}: there is no lock beside the inventory. To fix it: {fix}.") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise LockError(f"{where}: cannot be read as YAML: {error}") from error
-    found = document.problems(lock, _texts(lock, path.parent), where)
+    try:
+        texts = _texts(lock, path.parent)
+    except (OSError, UnicodeDecodeError, TypeError) as error:
+        raise LockError(f"{where}: a requirement file it names cannot be read: {error}") from error
+    found = document.problems(lock, texts, where)
     if found:
         raise LockError("\n".join(message(problem) for problem in found))
     return dict(lock)

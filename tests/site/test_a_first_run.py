@@ -68,7 +68,30 @@ def test_check_mode_on_a_fresh_machine_changes_nothing(checkout, first_run, tmp_
     assert not prefix.exists()
 
 
-def test_a_tag_selects_a_layer(checkout, first_run, tmp_path):
+def test_a_tag_that_leaves_a_dirty_layer_out_is_no_pass(checkout, first_run, tmp_path):
     first_run.ok()
-    run = checkout.make("site", "--check --tags verify", f"-e trainrig_prefix={tmp_path / 'fresh'}").ok()
+    run = checkout.make("site", "--tags preflight", f"-e trainrig_prefix={tmp_path / 'fresh'}")
+    assert run.status != 0
     assert run.recap()["changed"] == 0
+    assert checkout.report()["verdict"] == "incomplete"
+
+
+def test_a_changed_option_is_named_and_a_secret_one_is_not_shown(checkout, first_run):
+    first_run.ok()
+    plan = checkout.make("plan", "-e pytorch_keep=3 -e pytorch_index_url=https://user:s3cret@example.org/simple").ok()
+    assert "option pytorch_keep changed: 1 -> 3" in plan.output
+    assert "option pytorch_index_url changed (its value is not shown)" in plan.output
+    assert "s3cret" not in plan.output
+    assert not (checkout.prefix / "hmac.key").exists(), "a plan writes nothing"
+
+
+def test_recheck_runs_everything(checkout, first_run):
+    first_run.ok()
+    assert "asked for by trainrig_recheck" in checkout.make("plan", "-e trainrig_recheck=all").ok().output
+
+
+def test_an_inventory_without_hosts_is_told(checkout, first_run):
+    first_run.ok()
+    run = checkout.run("make", "site", "INVENTORY=inventories/lab")
+    assert run.status != 0
+    assert "has no hosts" in run.output

@@ -120,12 +120,17 @@ def read_record(root: Path) -> Optional[Dict[str, Any]]:
     """The build record of an environment; None where it is missing, damaged or of another schema."""
     try:
         record = json.loads((root / BUILD_RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
-    keys = {"locked", "python", "stat_digest", "files", "requirements_sha256"}
-    if not isinstance(record, dict) or record.get("schema") != BUILD_SCHEMA or not keys <= set(record):
+    if not isinstance(record, dict) or record.get("schema") != BUILD_SCHEMA:
         return None
-    return record
+    pairs = all(isinstance(record.get(name), dict) and _pairs(record[name]) for name in ("locked", "files"))
+    texts = all(isinstance(record.get(name), str) for name in ("python", "stat_digest", "requirements_sha256"))
+    return record if pairs and texts else None
+
+
+def _pairs(mapping: Dict[str, Any]) -> bool:
+    return all(isinstance(value, list) and len(value) == 2 for value in mapping.values())
 
 
 def is_intact(root: Path) -> bool:

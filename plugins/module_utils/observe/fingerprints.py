@@ -26,20 +26,21 @@ Fingerprints = Dict[str, Dict[str, State]]  # kind -> name -> state
 def take(resources: Mapping[str, Any]) -> Fingerprints:
     """The present state of one layer's resources. Never raises: what cannot be read says so in ``unreadable``."""
     return {
-        kind: {_name(entry): _look(look, entry) for entry in resources.get(kind) or []}
+        kind: {_name(entry): _look(look, entry) for entry in resources[kind]}
         for kind, look in _KINDS.items()
-        if resources.get(kind)
+        if isinstance(resources.get(kind), list)
     }
 
 
 def _name(entry: Any) -> str:
-    return str(entry["path"]) if isinstance(entry, Mapping) else str(entry)
+    return str(entry["path"]) if isinstance(entry, Mapping) and "path" in entry else str(entry)
 
 
 def _look(look: Callable[[Any], State], entry: Any) -> State:
     try:
         return look(entry)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except Exception as error:
+        # Whatever is wrong with one resource must not cost the look at the node.
         return {"unreadable": f"{type(error).__name__}: {error}"}
 
 

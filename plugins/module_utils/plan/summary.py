@@ -31,7 +31,9 @@ def plan_lines(
         verify = (plan or {}).get("verify")
         if verify:
             state = f"due, about {verify['minutes']} min" if verify["due"] else "not due"
-            state = "due, but left out by trainrig_verify=never" if verify.get("left_out") else state
+            state = (
+                "due, but left out (trainrig_verify=never, --tags or --skip-tags)" if verify.get("left_out") else state
+            )
             carried = verify.get("carried") or {}
             last = [f"last verdict {carried['verdict']}, {carried['at']}"] if carried else []
             lines += _block("verify", state, verify["reasons"] or last)

@@ -19,16 +19,22 @@ def due_reasons(
     subject: str,
     inputs: Mapping[str, Any],
     policy: str = "auto",
+    torch_error: Optional[str] = None,
 ) -> List[str]:
     """Why the verification must run; empty when the recorded result still stands.
 
     ``record`` is the manifest's ``verify`` entry, ``members`` the sorted hosts that train together, ``subject`` the
     interpreter that is verified, ``inputs`` what else the result depends on (the role's files and options),
-    ``policy`` is ``trainrig_verify``: with ``always`` it is due even when nothing changed.
+    ``policy`` is ``trainrig_verify``: with ``always`` it is due even when nothing changed. ``torch_error`` is why the
+    environment's torch could not be imported just now: no earlier result stands against that.
     """
     if policy == "always":
         return ["asked for by trainrig_verify=always"]
     reasons = [f"layer {layer} changes" for layer in dirty]
+    if torch_error:
+        reasons.append(f"torch cannot be imported: {torch_error}")
+    if record and not record.get("measurements"):
+        return [*reasons, "the last result measured nothing"]
     if not record or record.get("verdict") not in _STANDS:
         return [*reasons, "no pass is on record" if not record else f"the last verdict was {record.get('verdict')}"]
     if boot_id is None or record.get("boot_id") != boot_id:

@@ -50,6 +50,14 @@ def _unverified(host: Mapping[str, Any], phase: str) -> bool:
     return bool(expected) and host.get("measurements") is None
 
 
+def left_out(host: Mapping[str, Any], phase: str) -> List[str]:
+    """Dirty layers that --tags or --skip-tags kept from being applied."""
+    if phase not in _APPLYING:
+        return []
+    chosen = (host.get("plan") or {}).get("dirty") or []
+    return [str(row["layer"]) for row in layers(host) if row.get("state") == "dirty" and row["layer"] not in chosen]
+
+
 def state(host: Mapping[str, Any], phase: str) -> str:
     """ok, failed, unreachable or deferred."""
     if host.get("state"):
@@ -59,7 +67,7 @@ def state(host: Mapping[str, Any], phase: str) -> str:
     if failures(host):
         return "failed"
     waits = any(row.get("state") == "deferred" for row in layers(host))
-    if waits or host["observation"].get("pending_reboot") or _unverified(host, phase):
+    if waits or left_out(host, phase) or host["observation"].get("pending_reboot") or _unverified(host, phase):
         return "deferred"
     return "ok"
 
@@ -156,6 +164,16 @@ def run_findings(name: str, host: Mapping[str, Any], phase: str) -> List[Dict[st
                     "wait",
                     "run again when what it needs is there",
                 )
+        for layer in left_out(host, phase):
+            add(
+                "run.layer_left_out",
+                "info",
+                layer,
+                f"{layer} was to be applied and was left out",
+                "--tags or --skip-tags did not choose it",
+                "none",
+                "run again without --tags",
+            )
         if (host.get("observation") or {}).get("pending_reboot"):
             add(
                 "run.pending_reboot",

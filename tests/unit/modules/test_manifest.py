@@ -56,7 +56,18 @@ def test_check_mode_says_and_does_not_write(run):
     assert result["diff"] == {"before": "pytorch: absent\n", "after": "pytorch: applying\n"}
 
 
-@pytest.mark.parametrize("garbage", ["", "{", "[]", '{"layers": []}', '"text"'])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "",
+        "{",
+        "[]",
+        '{"schema": 1, "layers": []}',
+        '"text"',
+        '{"schema": 9, "layers": {"x": {}}}',
+        '{"schema": 1, "results": [1]}',
+    ],
+)
 def test_a_damaged_manifest_is_begun_anew(run, garbage):
     run.path.parent.mkdir()
     run.path.write_text(garbage, encoding="utf-8")
@@ -97,3 +108,9 @@ def test_without_a_key_check_mode_makes_none(tmp_path):
     key = seal.read_or_make_key(str(tmp_path / "hmac.key"), False)
     assert seal.seal(key, "secret") == "hmac:unknown"
     assert not (tmp_path / "hmac.key").exists()
+
+
+def test_an_empty_key_is_no_key(tmp_path):
+    (tmp_path / "hmac.key").write_bytes(b"")
+    assert seal.read_or_make_key(str(tmp_path / "hmac.key"), False) is None
+    assert len(seal.read_or_make_key(str(tmp_path / "hmac.key"), True)) == 32

@@ -37,7 +37,7 @@ def test_case(case):
     inputs = merged(BASE["inputs"], case.get("inputs"))
     fingerprints = merged(BASE["fingerprints"], case.get("now"))
     entry = {"state": "clean", "digest": digest(BASE["inputs"]), "inputs": BASE["inputs"]}
-    entry = merged({**entry, "fingerprints": BASE["fingerprints"]}, case.get("entry"))
+    entry = merged({**entry, "fingerprints": BASE["fingerprints"], "resources": BASE["resources"]}, case.get("entry"))
     plan = decide(
         "pytorch",
         inputs,
@@ -46,6 +46,7 @@ def test_case(case):
         manifest_problem(case["manifest_probe"], case.get("manifest")) if "manifest_probe" in case else None,
         recheck=case.get("recheck", False),
         deferred=case.get("deferred"),
+        resources=merged(BASE["resources"], case.get("resources")),
     )
     assert plan["reasons"] == case["reasons"]
     assert plan["state"] == case.get("state", "dirty" if case["reasons"] else "clean")
@@ -61,5 +62,11 @@ def test_every_part_of_the_inputs_counts(part):
     changed = copy.deepcopy(BASE["inputs"])
     changed[part] = "oci" if part == "mode" else {**changed[part], "new": "x"}
     assert digest(changed) != digest(BASE["inputs"])
-    entry = {"state": "clean", "digest": digest(BASE["inputs"]), "inputs": BASE["inputs"], "fingerprints": {}}
+    entry = {
+        "state": "clean",
+        "digest": digest(BASE["inputs"]),
+        "inputs": BASE["inputs"],
+        "fingerprints": {},
+        "resources": {},
+    }
     assert decide("pytorch", changed, entry, {})["state"] == "dirty"
