@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.verdict import verdict
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.build import STOPPING, VERDICTS, build
-from ansible_collections.trainrig.gpu.plugins.module_utils.report.table import closing, findings_table
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.table import closing, findings_table, to_type
 from ansible_collections.trainrig.gpu.plugins.plugin_utils import report_files, report_inputs
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 
@@ -84,5 +84,7 @@ class ActionModule(ActionBase):
     def _say(self, report: dict[str, Any]) -> None:
         width = min(shutil.get_terminal_size((120, 24)).columns, 160)
         lines = findings_table(report["findings"], width)
+        if report["verdict"] in ("pass", "warn"):
+            lines += to_type(report["next"])
         if lines:
             Display().display("\n".join(["", *lines]))

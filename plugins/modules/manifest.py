@@ -71,6 +71,7 @@ fingerprints:
 """
 
 import datetime
+import fcntl
 import json
 import os
 import tempfile
@@ -95,10 +96,17 @@ def read(path):
     return dict(manifest, schema=SCHEMA, **sections)
 
 
+def hold(directory):
+    """Two runs at once must not write over each other's entries: held until the descriptor is closed."""
+    os.makedirs(directory, mode=0o755, exist_ok=True)
+    descriptor = os.open(directory, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
 def write(path, manifest):
     """Replace the manifest in one step that survives a power cut."""
     directory = os.path.dirname(path)
-    os.makedirs(directory, mode=0o755, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=directory, prefix=".manifest-")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -152,6 +160,7 @@ def main():
     section = "layers" if state != "recorded" else "results"
     result = {"changed": True}
     try:
+        lock = None if module.check_mode else hold(os.path.dirname(path))
         manifest = read(path)
         before = manifest[section].get(name)
         before = before if isinstance(before, dict) else {}
@@ -159,6 +168,7 @@ def main():
             after = next_entry(module, before)
             manifest[section][name] = after
             write(path, manifest)
+            os.close(lock)
             if state == "clean":
                 result["fingerprints"] = after["fingerprints"]
     except OSError as error:

@@ -66,6 +66,12 @@ def findings_table(findings: List[Mapping[str, Any]], width: int = 120, informat
     return lines
 
 
+def to_type(following: Mapping[str, Any]) -> List[str]:
+    """What a person types now, where the hosts are ready: the environment and the launch line."""
+    lines = [str(following[key]) for key in ("environment", "torchrun") if following.get(key)]
+    return [f"{'to train now:' if index == 0 else '':<14}{line}" for index, line in enumerate(lines)]
+
+
 def closing(verdict: str, reasons: List[str], path: str) -> List[str]:
     """The last two lines: the verdict with its reasons, and where the report is."""
     why = "; ".join(map(one_line, reasons))
