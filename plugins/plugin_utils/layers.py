@@ -48,7 +48,9 @@ class RoleReader:
         values = {
             key: plain(templar.template(self._variables.get(key, defaults.get(key)))) for key in sorted(map(str, specs))
         }
-        secret = {key for key in values if specs[key].get("no_log")}
+        # A default is public: it stands in the role. Only what somebody set instead can hold a password.
+        public = {key: plain(templar.template(value)) for key, value in defaults.items()}
+        secret = {key for key in values if specs[key].get("no_log") and values[key] != public.get(key)}
         return (
             {key: value for key, value in values.items() if key not in secret},
             {key: values[key] for key in sorted(secret)},
