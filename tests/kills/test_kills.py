@@ -17,12 +17,11 @@ SEED = int(os.environ.get("TRAINRIG_SEED", random.SystemRandom().randrange(10**6
 def checkout(tmp_path_factory):
     options = "-e pytorch_compile_bytecode=never"  # which would fill half of the time, always the same step
     checkout = Checkout.fresh(tmp_path_factory.mktemp("kills"), options=options)
-    checkout.make("site").ok()
+    checkout.run("tools/setup", "controller").ok()
     return checkout
 
 
 def test_every_killed_run_converges_when_run_again(checkout, capsys):
-    shutil.rmtree(checkout.prefix)
     duration = measured_run(checkout)
     with capsys.disabled():
         print(f"\nseed {SEED} (TRAINRIG_SEED), one run {duration:.0f} s, {COUNT} kills (TRAINRIG_KILLS)")
