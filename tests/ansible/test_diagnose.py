@@ -21,6 +21,7 @@ ENVIRONMENT = {
     "ANSIBLE_LOCALHOST_WARNING": "false",
     "COLUMNS": "160",
 }
+# Where it says ignore_errors the task has to fail: the failure is what the test reads from the registered result.
 PLAY = """
 - hosts: localhost
   gather_facts: false
