@@ -7,10 +7,10 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.trainrig.gpu.plugins.module_utils.plan.summary import drifted, plan_lines
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan.summary import drifted, plan_lines, site_command
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.table import findings_table
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
-from ansible_collections.trainrig.gpu.plugins.plugin_utils.report_inputs import inventory_source
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.report_inputs import inventory_sources
 
 
 class ActionModule(ActionBase):
@@ -29,9 +29,7 @@ class ActionModule(ActionBase):
         chosen = {host: plain(variables["hostvars"][host].get("trainrig_chosen")) or {} for host in hosts}
         choices = {host: choice.get("reasons") or [] for host, choice in chosen.items()}
         refusals = sum(one["severity"] == "refuse" for one in found)
-        source = inventory_source(variables)
-        limit = plain(variables.get("ansible_limit"))
-        command = f"make site INVENTORY={source}" + (f' ARGS="--limit {limit}"' if limit else "")
+        command = site_command(inventory_sources(variables), plain(variables.get("ansible_limit")))
         lines = plan_lines(plans, choices, refusals, command)
         Display().display("\n".join(["", *table, *([""] if table else []), *lines]))
         drift = drifted(plans)

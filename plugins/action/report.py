@@ -38,8 +38,8 @@ class ActionModule(ActionBase):
         _validated, arguments = self.validate_argument_spec(_ARGUMENTS)
         arguments = plain(arguments)
         now = datetime.now(timezone.utc)
-        source = report_inputs.inventory_source(variables)
-        inventory = report_inputs.inventory_name(source)
+        sources = report_inputs.inventory_sources(variables)
+        inventory = report_inputs.inventory_name(sources)
         report = build(
             hosts=arguments["hosts"] if arguments["hosts"] is not None else report_inputs.hosts(variables, now),
             judge=verdict,
@@ -48,7 +48,7 @@ class ActionModule(ActionBase):
             finished=now.strftime(report_inputs.TIME_FORMAT),
             started=arguments["started"] or report_inputs.first(variables, "trainrig_started"),
             lock_digest=arguments["lock_digest"] or report_inputs.first(variables, "trainrig_lock_digest"),
-            source=source,
+            sources=sources,
         )
         directory = Path(arguments["directory"] or Path("reports") / inventory)
         return self._publish(report, directory, now.strftime("%Y%m%dT%H%M%SZ"), arguments["fail_on"])

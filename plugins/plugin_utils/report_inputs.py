@@ -77,23 +77,23 @@ def first(task_vars: Mapping[str, Any], name: str) -> Any:
     return None
 
 
-def inventory_source(task_vars: Mapping[str, Any]) -> str | None:
-    """The inventory as it can be given to -i again."""
-    sources = plain(task_vars.get("ansible_inventory_sources") or [])
-    if not sources:
-        return None
-    source = str(sources[0])
-    if "," in source:
+def inventory_sources(task_vars: Mapping[str, Any]) -> list[str]:
+    """The inventories as each can be given to -i again."""
+    return [_typed(str(source)) for source in plain(task_vars.get("ansible_inventory_sources") or [])]
+
+
+def _typed(source: str) -> str:
+    path = Path(source)
+    if "," in source or not path.is_relative_to(Path.cwd()):
         return source
-    path = Path(source)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    return str(path.relative_to(Path.cwd()))
 
 
-def inventory_name(source: str | None) -> str:
-    """inventories/prod and inventories/prod/hosts.yml are prod; cluster.yml is cluster."""
-    if source is None or "," in source:
+def inventory_name(sources: list[str]) -> str:
+    """inventories/prod and inventories/prod/hosts.yml are prod; cluster.yml is cluster. Of several, the first."""
+    if not sources or "," in sources[0]:
         return "hosts"
-    path = Path(source)
+    path = Path(sources[0])
     if path.suffix or path.name == "hosts":
         return path.parent.name if path.stem == "hosts" and path.parent.name else path.stem
     return path.name or "hosts"

@@ -3,9 +3,21 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping
+import shlex
+from typing import Any, Dict, List, Mapping, Sequence
+
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import inventory_options
 
 _GIGABYTE = 1e9
+
+
+def site_command(sources: Sequence[str], limit: str | None = None) -> str:
+    """What applies the plan of these inventories: the first goes to INVENTORY, all others to ARGS."""
+    options = " ".join(filter(None, [inventory_options(sources[1:]), f"--limit {shlex.quote(limit)}" if limit else ""]))
+    words = ["make site"]
+    words += [f"INVENTORY={shlex.quote(source)}" for source in sources[:1]]
+    words += [f"ARGS={shlex.quote(options)}"] if options else []
+    return " ".join(words)
 
 
 def plan_lines(

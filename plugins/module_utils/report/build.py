@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import SEVERITIES, natural
 from ansible_collections.trainrig.gpu.plugins.module_utils.report import hosts as host_entries
@@ -107,13 +107,13 @@ def build(
     finished: str,
     started: Optional[str] = None,
     lock_digest: Optional[str] = None,
-    source: Optional[str] = None,
+    sources: Sequence[str] = (),
 ) -> Dict[str, Any]:
     """The content of report.json.
 
     ``hosts`` maps each host of the inventory to what the run knows about it (see `module_utils.report.hosts`),
-    ``judge`` gives the verdict over findings, measurements and the hosts' states, ``source`` is the inventory as it is
-    given to ``-i``.
+    ``judge`` gives the verdict over findings, measurements and the hosts' states, ``sources`` are the inventories as
+    they are given to ``-i``.
     """
     names = sorted(hosts, key=natural)
     ordered = {name: hosts[name] for name in names}
@@ -134,7 +134,7 @@ def build(
         "hosts": entries,
         "findings": findings,
         "measurements": measurements,
-        "next": next_steps(ordered, states, findings, measurements, verdict, phase, source),
+        "next": next_steps(ordered, states, findings, measurements, verdict, phase, sources),
     }
     known: Dict[str, Any] = _known(report)
     return known

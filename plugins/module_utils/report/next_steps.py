@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.network import Choice, choose
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import part, places, usable_gpus
-from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import whole_command
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import inventory_options, whole_command
 
 #: torchrun's own default port for a static rendezvous.
 _PORT = 29500
@@ -87,7 +87,7 @@ def commands(
     findings: Sequence[Mapping[str, Any]],
     verdict: str,
     phase: str,
-    source: Optional[str],
+    sources: Sequence[str],
     python: Optional[str] = None,
 ) -> List[Dict[str, Any]]:
     """What to do, the most urgent first, each thing once with the hosts it is for; then how to look again."""
@@ -106,8 +106,8 @@ def commands(
         if host and host not in step["hosts"]:
             step["hosts"].append(host)
     ordered = list(steps.values())
-    if source:
-        again = f"ansible-playbook trainrig.gpu.{_PLAYBOOKS.get(phase, 'site')} -i {shlex.quote(source)}"
+    if sources:
+        again = f"ansible-playbook trainrig.gpu.{_PLAYBOOKS.get(phase, 'site')} {inventory_options(sources)}"
         if python:
             again += f" -e trainrig_python={shlex.quote(python)}"
         ordered.append(_step(f"`{again}`", None))
@@ -149,7 +149,7 @@ def next_steps(
     measurements: Sequence[Mapping[str, Any]],
     verdict: str,
     phase: str,
-    source: Optional[str],
+    sources: Sequence[str],
 ) -> Dict[str, Any]:
     """The report's ``next`` block. A job is described over the hosts that are ready; unknown is ``None``."""
     ready = ready_hosts(hosts, states, findings, measurements)
@@ -174,5 +174,5 @@ def next_steps(
         "interfaces": choice.interfaces if choice else None,
         "container_mounts": container_mounts(first) if ready else None,
         "note": _note(choice, len(ready) > 1),
-        "commands": commands(findings, verdict, phase, source, foreign),
+        "commands": commands(findings, verdict, phase, sources, foreign),
     }

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, List, Optional, Tuple
+import shlex
+from typing import Any, List, Optional, Sequence, Tuple
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)", re.DOTALL)
 #: What neither a terminal should act on nor XML 1.0 can hold. New line and tab stay.
@@ -33,6 +34,11 @@ def whole_command(text: Any) -> Optional[str]:
     """The command, where a text is nothing else: `sudo systemctl reboot`."""
     parts = pieces(text)
     return parts[0][1] if len(parts) == 1 and parts[0][0] else None
+
+
+def inventory_options(sources: Sequence[str]) -> str:
+    """The inventories as options of ansible-playbook."""
+    return " ".join(f"-i {shlex.quote(source)}" for source in sources)
 
 
 def size(count: Optional[float]) -> str:

@@ -47,28 +47,28 @@ def test_why_a_host_was_not_reached():
 
 
 @pytest.mark.parametrize(
-    ("source", "name"),
+    ("sources", "name"),
     [
-        ("inventories/prod", "prod"),
-        ("inventories/prod/hosts.yml", "prod"),
-        ("/etc/ansible/hosts", "ansible"),
-        ("cluster.yml", "cluster"),
-        ("hosts.yml", "hosts"),
-        ("a,b,", "hosts"),
-        (None, "hosts"),
+        (["inventories/prod"], "prod"),
+        (["inventories/prod/hosts.yml"], "prod"),
+        (["/etc/ansible/hosts"], "ansible"),
+        (["cluster.yml"], "cluster"),
+        (["hosts.yml"], "hosts"),
+        (["a,b,"], "hosts"),
+        (["inventories/prod", "inventories/more"], "prod"),
+        ([], "hosts"),
     ],
 )
-def test_the_name_of_an_inventory(source, name):
-    assert report_inputs.inventory_name(source) == name
+def test_the_name_of_an_inventory(sources, name):
+    assert report_inputs.inventory_name(sources) == name
 
 
-def test_the_inventory_as_it_can_be_typed_again(tmp_path, monkeypatch):
+def test_the_inventories_as_they_can_be_typed_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sources = {"ansible_inventory_sources": [str(tmp_path / "inventories" / "prod")]}
-    assert report_inputs.inventory_source(sources) == "inventories/prod"
-    assert report_inputs.inventory_source({"ansible_inventory_sources": ["/elsewhere"]}) == "/elsewhere"
-    assert report_inputs.inventory_source({"ansible_inventory_sources": ["a,b,"]}) == "a,b,"
-    assert report_inputs.inventory_source({}) is None
+    given = [str(tmp_path / "inventories" / "prod"), "/elsewhere", "a,b,"]
+    typed = report_inputs.inventory_sources({"ansible_inventory_sources": given})
+    assert typed == ["inventories/prod", "/elsewhere", "a,b,"]
+    assert report_inputs.inventory_sources({}) == []
 
 
 def test_a_value_of_the_whole_run():

@@ -1,6 +1,6 @@
 """The plan as people read it."""
 
-from ansible_collections.trainrig.gpu.plugins.module_utils.plan.summary import drifted, plan_lines
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan.summary import drifted, plan_lines, site_command
 
 DIRTY = {
     "layer": "pytorch",
@@ -44,3 +44,10 @@ def test_an_unreached_host_is_never_called_clean():
 def test_a_refusal_is_said_instead_of_what_to_type():
     text = plan_lines({"n1": {"layers": [DIRTY], "verify": DUE}}, refusals=2)[-1]
     assert "would refuse" in text and "make site" not in text
+
+
+def test_the_command_names_every_inventory_and_the_limit():
+    assert site_command([]) == "make site"
+    assert site_command(["inventories/a"]) == "make site INVENTORY=inventories/a"
+    assert site_command(["inventories/a"], "n1") == "make site INVENTORY=inventories/a ARGS='--limit n1'"
+    assert site_command(["a", "b"], "n1") == "make site INVENTORY=a ARGS='-i b --limit n1'"

@@ -52,7 +52,7 @@ def host(name, changes):
 def report(hosts=None, phase="site", **options):
     """A report over these hosts (name -> what differs from base.yml)."""
     hosts = {"a": {}} if hosts is None else hosts
-    settings = {"inventory": "case", "source": "inventories/case", "lock_digest": "0f" * 32, **options}
+    settings = {"inventory": "case", "sources": ["inventories/case"], "lock_digest": "0f" * 32, **options}
     filled = {name: host(name, changes) for name, changes in hosts.items()}
     return build(filled, judge=verdict, phase=phase, finished=FINISHED, **settings)
 

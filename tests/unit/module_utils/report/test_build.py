@@ -42,6 +42,13 @@ def test_the_same_step_is_said_once_with_its_hosts():
     assert steps[0] == {"text": "sudo systemctl reboot", "command": None, "hosts": ["n1", "n2"], "because": "some.rule"}
 
 
+def test_the_way_to_look_again_names_every_inventory():
+    warning = {"a": {"findings": [{"severity": "warn"}]}}
+    again = report(warning, sources=["inventories/case", "more hosts.yml"])["next"]["commands"][-1]["command"]
+    assert again == "ansible-playbook trainrig.gpu.site -i inventories/case -i 'more hosts.yml'"
+    assert report(warning, sources=[])["next"]["commands"] == []
+
+
 def test_what_can_be_typed_as_it_is_is_told_from_what_has_to_be_read():
     whole = {"findings": [{"action": {"kind": "reboot", "text": "`sudo systemctl reboot`"}}]}
     prose = {"findings": [{"action": {"kind": "reboot", "text": "Run `sudo systemctl reboot`, then wait."}}]}
