@@ -35,6 +35,7 @@ def resolution(found: Found, search: Search) -> Dict[str, Any]:
         "cuda_toolkit": toolkit["version"],
         "host_compiler": {"gcc_max": toolkit["gcc_max"]} if toolkit["gcc_max"] else None,
         "nccl": build["nccl"],
+        "system_nccl": None if wishes["nccl"] in ("auto", "wheel") else wishes["nccl"],
         "cudnn": build["cudnn"],
         "pytorch": {"version": build["version"], "variant": build["variant"]},
         "tensorflow": chosen["tensorflow"]["version"],
@@ -193,6 +194,9 @@ def _beside(found: Found, search: Search) -> List[Because]:
         if build["accelerator"] == "nvidia" and build[name]:
             text = f"PyTorch {build['version']} {build['variant']} pins it"
             reasons.append(_because(f"{title} {build[name]}", text, build["source"]))
+    if wishes["nccl"] not in ("auto", "wheel") and build["accelerator"] == "nvidia":
+        text = f"declared; for nccl-tests and MPI programs, since {build['variant']} loads its own"
+        reasons.append(_because(f"system NCCL {wishes['nccl']}", text, ["the declaration"]))
     if wishes["python"] != "auto":
         why = "declared"
     elif search.given["installed"]["pythons"] is not None:

@@ -36,6 +36,10 @@ def packages(
         row = _fitting(table["cuda_toolkit"], None, platform, wishes["origin"])
         if row:
             found["cuda_toolkit"] = _named([row["name"]], words)
+    if wishes["accelerator"] == "nvidia" and wishes["nccl"] not in ("auto", "wheel"):
+        row = _fitting(table["nccl"], None, platform, wishes["origin"])
+        if row:
+            found["nccl"] = list(row["names"])
     if wishes["container_toolkit"] != "off" and wishes["accelerator"] == "nvidia":
         found["container_toolkit"] = list(table["container_toolkit"]["names"])
     return found
