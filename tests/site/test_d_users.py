@@ -47,7 +47,7 @@ def test_the_collection_installs_elsewhere_and_runs(checkout, first_run, tmp_pat
     playbook = f"{checkout.path}/.venv/bin/ansible-playbook trainrig.gpu.site"
     inventory = f"-i {checkout.path}/inventories/local/hosts.yml {checkout.options}"
     run = checkout.run(*elsewhere, "sh", "-c", f"cd {tmp_path} && {playbook} {inventory}").ok()
-    assert run.recap()["changed"] == 0, "the same machine, the same lock: clean"
+    assert run.recap()["changed"] == 0, f"the same machine, the same lock: clean\n{run.output}"
     assert (tmp_path / "reports/local/latest/report.json").is_file()
 
 

@@ -128,6 +128,8 @@ def _value(name: str, made: Mapping[str, Any], found: Found) -> str:
         return str(found.chosen["driver"]["flavour"] or "auto")
     if name in ("pytorch", "variant"):
         return str(made["pytorch"]["version" if name == "pytorch" else "variant"])
+    if name == "cuda" and found.chosen["cuda"]["minor"] != made["cuda"]:
+        return "auto"  # the distribution's toolkit beside a build of another CUDA: no one value names both
     if name in ("cuda", "cudnn", "python", "tensorflow", "origin", "accelerator", "nccl"):
         return str(made[name] or {"tensorflow": "none", "nccl": "wheel"}.get(name, "auto"))
     return "auto"
