@@ -54,15 +54,18 @@ class ActionModule(ActionBase):
         return self._publish(report, directory, now.strftime("%Y%m%dT%H%M%SZ"), arguments["fail_on"])
 
     def _publish(self, report: dict[str, Any], directory: Path, stamp: str, fail_on: list[str]) -> dict[str, Any]:
-        written = None
+        written = trouble = None
         if self._task.check_mode:
             report_files.check(report)
         else:
-            written = report_files.write(report, directory, stamp)
+            try:
+                written = report_files.write(report, directory, stamp)
+            except report_files.NotWritten as error:
+                trouble = f"not written, {error}"
         self._say(report)
         shown = os.path.relpath(written) if written and written.resolve().is_relative_to(Path.cwd()) else written
         paths = {name: f"{shown}/report.{name}" if shown else None for name in ("json", "html", "xml")}
-        lines = closing(report["verdict"], report["reasons"], paths["html"] or "not written in check mode")
+        lines = closing(report["verdict"], report["reasons"], paths["html"] or trouble or "not written in check mode")
         # A report on the controller is no change of a node: never `changed`.
         result: dict[str, Any] = {
             "changed": False,
@@ -71,13 +74,14 @@ class ActionModule(ActionBase):
             "directory": str(shown) if shown else None,
             "report": paths["html"],
             "paths": paths,
+            "trouble": trouble,
             "msg": "\n".join(lines),
             # Where another callback prints the run, this is how a person sees the verdict.
             "_ansible_verbose_always": True,
         }
         # In check mode nothing could be verified, so that an incomplete proof is the normal end.
         tolerated = {"incomplete"} if self._task.check_mode else set()
-        if report["verdict"] in set(fail_on) - tolerated:
+        if trouble or report["verdict"] in set(fail_on) - tolerated:
             result["failed"] = True
         return result
 

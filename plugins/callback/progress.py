@@ -228,7 +228,7 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
         if "verdict" not in result.result:
             return False
         self._handle_warnings(result.result)
-        self._report = {key: result.result.get(key) for key in ("verdict", "report", "reason")}
+        self._report = {key: result.result.get(key) for key in ("verdict", "report", "reason", "trouble")}
         return True
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
@@ -243,3 +243,5 @@ class CallbackModule(DefaultCallback):  # type: ignore[misc]
             self._display.display(f"verdict: {verdict}" + (f" ({reason})" if reason else ""), color=colour)
             if self._report.get("report"):
                 self._display.display(f"report: {self._report['report']}")
+            elif self._report.get("trouble"):
+                self._display.display(f"report: {self._report['trouble']}", color=C.COLOR_ERROR)

@@ -81,7 +81,11 @@ reason:
   type: str
   returned: always
 report:
-  description: Path of report.html; none in check mode.
+  description: Path of report.html; none in check mode, and none where it could not be written.
+  type: str
+  returned: always
+trouble:
+  description: Why the report could not be written, and what to do; none when it was. The task then fails.
   type: str
   returned: always
 directory:

@@ -25,6 +25,10 @@ _UNFINISHED = ".unfinished-"
 _UNFINISHED_KEPT_S = 3600
 
 
+class NotWritten(Exception):
+    """The place for reports cannot be written to; the report itself is sound, and its verdict can be said."""
+
+
 def check(report: Mapping[str, Any]) -> None:
     """Refuse a report that its readers could not rely on."""
     try:
@@ -90,9 +94,9 @@ def write(report: Mapping[str, Any], directory: Path, stamp: str) -> Path:
         final = _rename(unfinished, directory, stamp)
         _link(directory, final.name)
     except OSError as error:
-        raise AnsibleActionFail(
-            f"report: cannot write under {directory}: {error.strerror or error} ({error.filename}); "
-            "set report_directory to a place you may write to"
+        raise NotWritten(
+            f"report_directory: {directory}: cannot write {error.filename or directory}: {error.strerror or error}. "
+            "To fix it: name a place you may write to with -e report_directory=DIR."
         ) from error
     return final
 

@@ -143,6 +143,19 @@ def test_on_a_terminal(terminal):
     assert "\x1b[?25l" not in raw, "the cursor is never hidden, so that an interrupt cannot leave it so"
 
 
+def test_where_the_report_cannot_be_written_the_verdict_is_said(tmp_path):
+    (tmp_path / "reports").touch()  # stops root too
+    command = arguments(tmp_path, "--start-at-task", "Report")
+    run = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    verdict, trouble = last_lines(run.stdout)
+    assert verdict.startswith("verdict: incomplete")
+    assert trouble == (
+        "report: not written, report_directory: reports: cannot write reports: File exists. "
+        "To fix it: name a place you may write to with -e report_directory=DIR."
+    )
+
+
 def test_without_the_terminal_library_in_check_mode_with_diff(tmp_path):
     (tmp_path / "rich.py").write_text("raise ImportError('left out')", encoding="utf-8")
     env = environment(TERM="xterm", PYTHONPATH=str(tmp_path))

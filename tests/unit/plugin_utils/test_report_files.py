@@ -163,7 +163,7 @@ def test_a_broken_report_leaves_nothing(tmp_path):
 
 def test_a_place_that_is_no_directory_is_named(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(AnsibleActionFail, match=r"cannot write under .*report_directory"):
+    with pytest.raises(report_files.NotWritten, match=r"report_directory: .*/file/reports: cannot write .* To fix"):
         report_files.write(report(), tmp_path / "file" / "reports", "stamp")
 
 
