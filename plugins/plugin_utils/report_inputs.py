@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.ssh_line import ssh_line
 
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -25,8 +26,9 @@ def _host(variables: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         return None if found is None else plain(found)
 
     plan = value("trainrig_plan")
+    observation = value("trainrig_observation")
     return {
-        "observation": value("trainrig_observation"),
+        "observation": observation,
         "plan": plan,
         "findings": [*(value("trainrig_findings") or []), *(value("verify_findings") or [])],
         "failures": value("trainrig_failures"),
@@ -37,9 +39,9 @@ def _host(variables: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "profile": value("trainrig_profile"),
         "prefix": value("trainrig_prefix"),
         "python": value("trainrig_python"),
-        "address": value("ansible_host"),
         "pool": value("trainrig_pool"),
         "private_address": value("trainrig_private_address"),
+        "ssh": None if observation else ssh_line(variables),
         "unreachable": _why_unreachable(value("trainrig_observed")),
     }
 

@@ -149,7 +149,7 @@ def run_findings(name: str, host: Mapping[str, Any], phase: str) -> List[Dict[st
             "the host did not answer",
             "no connection, or --limit left it out; nothing is known about it and nothing was changed on it",
             "configure",
-            f"`ssh {host.get('address') or name} true`",
+            f"`{host['ssh']}`" if host.get("ssh") else f"run again without --limit, when {name} answers",
             host.get("unreachable"),
         )
     if now == "deferred":
