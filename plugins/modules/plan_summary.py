@@ -11,9 +11,11 @@ version_added: 0.1.0
 description:
   - Reads C(trainrig_plan) of every host and prints each layer's state with its reasons,
     minutes and gigabytes to expect.
+  - A host that was not reached is named; the plan is then incomplete. The task fails when nothing could be read of any
+    host, or when looking at one of them failed.
 options:
   strict:
-    description: Fail when any layer is dirty or a host was not reached.
+    description: Also fail when any layer is dirty or nothing is known of a host.
     type: bool
     default: false
 attributes:

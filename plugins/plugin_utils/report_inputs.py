@@ -70,6 +70,16 @@ def _why_unreachable(observed: dict[str, Any] | None) -> str | None:
     return None
 
 
+def why_missing(variables: Mapping[str, Any]) -> str:
+    """Why nothing is known of a host, in a person's words."""
+    for one in plain(variables.get("trainrig_failures") or []):
+        return f"failed in task: {one['task']}"
+    observed = plain(variables.get("trainrig_observed"))
+    if observed is None:
+        return "left out by --limit"
+    return ": ".join(filter(None, ["not reached", _why_unreachable(observed)]))
+
+
 def first(task_vars: Mapping[str, Any], name: str) -> Any:
     """A variable that is the same for the whole run, from the first host that has it."""
     for host in plain(task_vars["groups"]["all"]):

@@ -25,16 +25,18 @@ def plan_lines(
     choices: Mapping[str, List[str]] | None = None,
     refusals: int = 0,
     command: str = "make site",
+    missing: Mapping[str, str] | None = None,
 ) -> List[str]:
-    """One block per host: each layer with its state, what to expect and every reason. ``None``: not reached.
+    """One block per host: each layer with its state, what to expect and every reason. ``None``: nothing is known of it.
 
     ``choices``: host -> why it gets its profile of the lock.
     ``refusals``: how many findings would make site.yml refuse. ``command``: what applies this plan.
+    ``missing``: host -> why nothing is known of it.
     """
     lines: List[str] = []
     for host in sorted(plans):
         plan = plans[host]
-        lines.append(host if plan else f"{host}  not reached: nothing is known of it")
+        lines.append(host if plan else f"{host}  {(missing or {}).get(host, 'not reached')}")
         lines += [
             f"  {'chosen' if index == 0 else '':<12} {text}" for index, text in enumerate((choices or {}).get(host, []))
         ]
@@ -68,20 +70,41 @@ def _expected(layer: Mapping[str, Any]) -> str:
 
 
 def drifted(plans: Mapping[str, Mapping[str, Any] | None]) -> Dict[str, List[str]]:
-    """Host -> its dirty layers, for hosts that have any; an unreached host counts as drifted."""
+    """Host -> its dirty layers, for hosts that have any."""
     dirty = {
-        host: [layer["layer"] for layer in plan["layers"] if layer["state"] == "dirty"] if plan else ["unreachable"]
+        host: [layer["layer"] for layer in plan["layers"] if layer["state"] == "dirty"]
         for host, plan in plans.items()
+        if plan
     }
     return {host: layers for host, layers in sorted(dirty.items()) if layers}
 
 
+def unread(plans: Mapping[str, Mapping[str, Any] | None]) -> List[str]:
+    """The hosts of which nothing is known; they are never called clean."""
+    return sorted(host for host, plan in plans.items() if not plan)
+
+
+def trouble(plans: Mapping[str, Mapping[str, Any] | None], failed: Sequence[str], strict: bool) -> str | None:
+    """Why saying the plan must not end well: the look failed somewhere, nothing was read at all, or ``strict``."""
+    if failed:
+        return f"the look failed on: {', '.join(sorted(failed))}"
+    if len(unread(plans)) == len(plans):
+        return f"there is no plan: nothing could be read of {', '.join(unread(plans))}"
+    found = [("there is drift on", list(drifted(plans))), ("nothing is known of", unread(plans))]
+    said = " and ".join(f"{text}: {', '.join(hosts)}" for text, hosts in found if hosts)
+    return f"strict=true and {said}" if strict and said else None
+
+
 def _total(plans: Mapping[str, Mapping[str, Any] | None], refusals: int, command: str) -> str:
+    missing, drift = unread(plans), drifted(plans)
+    known = len(plans) - len(missing)
     if refusals:
-        return (
-            f"site.yml would refuse to start: mend what is marked refuse above first ({refusals}). Nothing was changed."
-        )
-    drift = drifted(plans)
-    if not drift:
-        return f"Nothing to do: every layer is clean on {len(plans)} host(s)."
-    return f"To do on {len(drift)} of {len(plans)} host(s). Nothing was changed. Apply it with: {command}"
+        first = f"mend what is marked refuse above first ({refusals})"
+        text = f"site.yml would refuse to start: {first}. Nothing was changed."
+    elif not known:
+        text = "There is no plan: nothing could be read of any host. Nothing was changed."
+    elif not drift:
+        text = f"Nothing to do: every layer is clean on {known} host(s)."
+    else:
+        text = f"To do on {len(drift)} of {known} host(s). Nothing was changed. Apply it with: {command}"
+    return f"Incomplete: nothing is known of {', '.join(missing)}. {text}" if missing and known else text

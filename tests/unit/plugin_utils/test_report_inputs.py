@@ -46,6 +46,14 @@ def test_why_a_host_was_not_reached():
     assert one_host(trainrig_observed={"unreachable": False, "msg": "x"})["unreachable"] is None
 
 
+def test_why_nothing_is_known_of_a_host():
+    assert report_inputs.why_missing({}) == "left out by --limit"
+    observed = {"unreachable": True, "msg": "Failed to connect:\n timed out"}
+    assert report_inputs.why_missing({"trainrig_observed": observed}) == "not reached: Failed to connect: timed out"
+    failures = [{"layer": "preflight", "task": "Observe", "message": "x"}]
+    assert report_inputs.why_missing({"trainrig_failures": failures}) == "failed in task: Observe"
+
+
 @pytest.mark.parametrize(
     ("sources", "name"),
     [

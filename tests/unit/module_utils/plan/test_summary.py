@@ -1,6 +1,11 @@
 """The plan as people read it."""
 
-from ansible_collections.trainrig.gpu.plugins.module_utils.plan.summary import drifted, plan_lines, site_command
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan.summary import (
+    drifted,
+    plan_lines,
+    site_command,
+    trouble,
+)
 
 DIRTY = {
     "layer": "pytorch",
@@ -37,8 +42,26 @@ def test_the_choice_of_the_profile_is_explained():
 
 def test_an_unreached_host_is_never_called_clean():
     plans = {"n1": {"layers": [CLEAN], "verify": STANDS}, "n2": None}
-    assert drifted(plans) == {"n2": ["unreachable"]}
-    assert "n2  not reached" in "\n".join(plan_lines(plans))
+    lines = plan_lines(plans, missing={"n2": "not reached: Connection refused"})
+    assert drifted(plans) == {}
+    assert "n2  not reached: Connection refused" in lines
+    assert lines[-1] == "Incomplete: nothing is known of n2. Nothing to do: every layer is clean on 1 host(s)."
+
+
+def test_how_a_plan_ends():
+    clean, dirty = {"layers": [CLEAN], "verify": STANDS}, {"layers": [DIRTY], "verify": DUE}
+    assert trouble({"n1": dirty, "n2": None}, [], strict=False) is None
+    assert trouble({"n1": clean}, [], strict=True) is None
+    assert trouble({"n1": dirty, "n2": clean}, [], strict=True) == "strict=true and there is drift on: n1"
+    assert trouble({"n1": clean, "n2": None}, [], strict=True) == "strict=true and nothing is known of: n2"
+    both = "strict=true and there is drift on: n1 and nothing is known of: n2"
+    assert trouble({"n1": dirty, "n2": None}, [], strict=True) == both
+    assert trouble({"n1": None, "n2": None}, [], strict=False) == "there is no plan: nothing could be read of n1, n2"
+    assert trouble({"n1": clean, "n2": None}, ["n2"], strict=False) == "the look failed on: n2"
+
+
+def test_without_any_host_there_is_no_plan():
+    assert plan_lines({"n1": None})[-1].startswith("There is no plan")
 
 
 def test_a_refusal_is_said_instead_of_what_to_type():
