@@ -48,6 +48,22 @@ def test_the_second_run_changes_nothing_and_repeats_nothing(checkout, first_run)
     assert len([path for path in (checkout.path / "reports/local").iterdir() if not path.is_symlink()]) >= 2
 
 
+def test_the_collection_installs_elsewhere_and_runs(checkout, first_run, tmp_path):
+    first_run.ok()
+    # Settings of nobody: with the checkout's own, the checkout would count as the installed collection.
+    (tmp_path / "ansible.cfg").write_text("", encoding="utf-8")
+    elsewhere = ["env", f"ANSIBLE_CONFIG={tmp_path}/ansible.cfg", f"ANSIBLE_COLLECTIONS_PATH={tmp_path / 'installed'}"]
+    galaxy = [*elsewhere, str(checkout.path / ".venv/bin/ansible-galaxy"), "collection"]
+    checkout.run(*galaxy, "build", "--output-path", str(tmp_path)).ok()
+    archive = next(tmp_path.glob("trainrig-gpu-*.tar.gz"))
+    checkout.run(*galaxy, "install", str(archive), "-p", str(tmp_path / "installed"), "--offline").ok()
+    playbook = f"{checkout.path}/.venv/bin/ansible-playbook trainrig.gpu.site"
+    inventory = f"-i {checkout.path}/inventories/local/hosts.yml {checkout.options}"
+    run = checkout.run(*elsewhere, "sh", "-c", f"cd {tmp_path} && {playbook} {inventory}").ok()
+    assert run.recap()["changed"] == 0, f"the same machine, the same lock: clean\n{run.output}"
+    assert (tmp_path / "reports/local/latest/report.json").is_file()
+
+
 def test_plan_says_that_nothing_is_to_do(checkout, first_run):
     first_run.ok()
     run = checkout.make("plan", "-e strict=true").ok()
