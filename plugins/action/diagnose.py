@@ -106,8 +106,10 @@ class ActionModule(ActionBase):
         for name in names:
             known = variables["hostvars"][name]
             observation = plain(known.get("trainrig_observation")) or others.get(name)
+            failures = plain(known.get("trainrig_failures")) or []
             fleet[name] = {
                 "observation": observation,
+                "missing": next((f"failed in task: {one['task']}" for one in failures), None),
                 "stack": plain(known.get("trainrig_stack")),
                 "pool": plain(known.get("trainrig_pool")) or "default",
                 "alone": len(names) == 1,
