@@ -1,4 +1,4 @@
-"""Simulated repositories for whatever is tested with real apt. The shared ones are read-only: change one of your own."""
+"""Simulated repositories for what is tested with real apt. Those of the session are shared: change one of your own."""
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations

@@ -46,7 +46,8 @@ class SimulatedAptRoot:
         for folder in ("var/lib/apt/lists/partial", "var/lib/dpkg", "var/cache/apt/archives/partial"):
             (directory / folder).mkdir(parents=True)
         self.status = directory / "var/lib/dpkg/status"
-        self.status.write_text("")
+        self._writes = 0
+        self._write_status("")
         (directory / "etc/apt/sources.list").write_text("".join(f"{line}\n" for line in sources))
         self.configuration = directory / "apt.conf"
         self.configuration.write_text(
@@ -88,9 +89,13 @@ class SimulatedAptRoot:
     def plan(self, *packages: str) -> Plan:
         """What `apt-get install` of these would do."""
         output = self.run("install", "--simulate", "--allow-downgrades", *packages)
-        plan = Plan(match.groups() for line in output.splitlines() if (match := INST.match(line)))
+        plan = Plan((match[1], match[2]) for line in output.splitlines() if (match := INST.match(line)))
         plan.removed = [match.group(1) for line in output.splitlines() if (match := REMV.match(line))]
         return plan
+
+    def preferences(self, name: str, text: str) -> None:
+        """One file of preferences.d, in place of what it said before."""
+        (self.root / "etc/apt/preferences.d" / name).write_text(text)
 
     def candidate(self, package: str) -> str:
         return self.run("policy", package).split("Candidate: ")[1].split("\n")[0]
@@ -105,11 +110,18 @@ class SimulatedAptRoot:
                 ["dpkg-deb", "--field", str(deb)], capture_output=True, text=True, check=True
             ).stdout
             name, _, rest = control.partition("\n")
-            gone = {name.removeprefix("Package: "), *plan.removed}
-            kept = [one for one in self.status.read_text().split("\n\n") if one.split("\n")[0][9:] not in gone]
-            self.status.write_text("\n\n".join([*filter(None, kept), f"{name}\nStatus: install ok installed\n{rest}"]))
+            gone = {name, *(f"Package: {removed}" for removed in plan.removed)}
+            kept = [one for one in self.status.read_text().split("\n\n") if one and one.split("\n")[0] not in gone]
+            kept.append(f"{name}\nStatus: install ok installed\n{rest.strip()}")
+            self._write_status("\n\n".join([*kept, ""]))
             deb.unlink()
         return plan
+
+    def _write_status(self, text: str) -> None:
+        """apt holds its cache for fresh while size and second of the file are the same: each write gets a second."""
+        self.status.write_text(text)
+        self._writes += 1
+        os.utime(self.status, (1735689600 + self._writes,) * 2)
 
 
 def missing() -> str | None:

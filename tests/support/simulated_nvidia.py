@@ -46,7 +46,7 @@ def simulated_nvidia(
 def simulated_ubuntu(
     directory: Path, platforms: tuple[str, ...] = ("ubuntu2204", "ubuntu2404"), key: SigningKey | None = None
 ) -> SimulatedRepository:
-    """Ubuntu's archive, published: for each platform the suites <codename>, <codename>-security and <codename>-updates."""
+    """Ubuntu's archive, published: suites <codename>, <codename>-security and <codename>-updates for each platform."""
     repository = SimulatedRepository(directory, key)
     components = ("main", "restricted", "universe", "multiverse")
     for platform in platforms:
@@ -139,7 +139,7 @@ def _add_all(
     for name, row in packages.items():
         if machine and machine not in row.get("machines", [machine]):
             continue
-        fields = {key: str(value).format(**words) for key, value in row.items() if key in RELATIONS}
+        fields: dict[str, Any] = {key: str(value).format(**words) for key, value in row.items() if key in RELATIONS}
         if "only" in row:
             for key in ("provides", "conflicts", "replaces"):
                 fields[key] = ", ".join(filter(None, (fields.get(key, ""), row["only"].format(**words))))

@@ -17,6 +17,7 @@ import gzip
 import hashlib
 import http.server
 import io
+import os
 import shutil
 import subprocess
 import tarfile
@@ -25,7 +26,7 @@ import threading
 from email.utils import formatdate
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 Signature = Literal["good", "stranger", "tampered", "missing"]
 
@@ -240,7 +241,7 @@ class SimulatedIndex:
 
 
 class SimulatedRepository:
-    """One root of repositories over HTTP and its key. Nothing is visible before `publish`; `asked` lists what was fetched."""
+    """Repositories below one address, with one key. Nothing shows before `publish`; `asked` lists what was fetched."""
 
     def __init__(self, directory: Path, key: SigningKey | None = None) -> None:
         self.directory = directory
@@ -259,7 +260,7 @@ class SimulatedRepository:
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def flat(self, path: str, release: dict[str, str], architecture: str) -> SimulatedIndex:
         """A flat repository, as NVIDIA's: `deb URL/path/ /`."""
@@ -277,8 +278,9 @@ class SimulatedRepository:
 
         signature: `stranger`, by a key that nobody knows; `tampered`, changed after signing; `missing`, none at all.
         """
-        # apt takes a Release as old as the one it has for the same one: each publication is a second younger.
-        date = formatdate(FIRST_DAY + self.published, usegmt=True)
+        # apt takes what has the same date, or the same size and second, for the same: each publication gets a second.
+        second = FIRST_DAY + self.published
+        date = formatdate(second, usegmt=True)
         self.published += 1
         wanted: dict[Path, bytes] = {}
         signing = SigningKey("simulated stranger") if signature == "stranger" else self.key
@@ -294,10 +296,11 @@ class SimulatedRepository:
             signing.close()
         for old in [path for path in self.root.rglob("*") if path.is_file() and path not in wanted]:
             old.unlink()
-        for path, content in wanted.items():
-            if path.suffix != ".deb" or not path.is_file() or path.read_bytes() != content:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
+        for place, content in wanted.items():
+            if place.suffix != ".deb" or not place.is_file() or place.read_bytes() != content:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(content)
+                os.utime(place, (second, second))
 
     def close(self) -> None:
         self._server.shutdown()
@@ -319,14 +322,14 @@ class SimulatedRepository:
         repository = self
 
         class Handler(http.server.SimpleHTTPRequestHandler):
-            def __init__(self, *arguments: object) -> None:
-                super().__init__(*arguments, directory=str(repository.root))  # type: ignore[arg-type]
+            def __init__(self, *arguments: Any) -> None:
+                super().__init__(*arguments, directory=str(repository.root))
 
-            def send_head(self) -> io.BytesIO | None:  # type: ignore[override]
+            def send_head(self) -> Any:
                 repository.asked.append(self.path)
-                # Times are whole seconds: two publications within one would look unchanged.
+                # Whether a file changed is told by the file, so that a tampered or replaced one is always sent.
                 del self.headers["If-Modified-Since"]
-                return super().send_head()  # type: ignore[return-value]
+                return super().send_head()
 
             def log_message(self, *_arguments: object) -> None:
                 pass
