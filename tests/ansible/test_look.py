@@ -57,3 +57,16 @@ def test_a_plan_says_of_which_hosts_nothing_is_known(tmp_path: Path) -> None:
     assert "n1  failed in task: Observe" in done.stdout
     assert "n2  not reached: " in done.stdout and "port 1: Connection refused" in done.stdout
     assert "There is no plan" in done.stdout and "the look failed on: n1" in done.stdout
+
+
+def test_a_trainrig_python_that_is_no_interpreter_is_named_before_anything_else(tmp_path: Path) -> None:
+    nothing, other = "nothing that can be run is there", "what is there does not answer as Python"
+    given = {"/no/such/python": nothing, str(tmp_path): nothing, "/bin/true": other}
+    hosts = {f"n{number}": {**LOCAL, "trainrig_python": path} for number, path in enumerate(given)}
+    hosts["healthy"] = {**LOCAL, "trainrig_python": sys.executable}
+    done = playbook(tmp_path, "plan", hosts)
+    assert done.returncode == 2
+    words = " ".join(done.stdout.split())
+    for path, why in given.items():
+        assert f"trainrig_python: {path}: {why}. To fix it: give the path" in words
+    assert "the look failed on: n0, n1, n2" in words
