@@ -17,7 +17,6 @@ import gzip
 import hashlib
 import http.server
 import io
-import os
 import shutil
 import subprocess
 import tarfile
@@ -278,9 +277,8 @@ class SimulatedRepository:
 
         signature: `stranger`, by a key that nobody knows; `tampered`, changed after signing; `missing`, none at all.
         """
-        # apt takes what has the same date, or the same size and second, for the same: each publication gets a second.
-        second = FIRST_DAY + self.published
-        date = formatdate(second, usegmt=True)
+        # Each publication is later than the one before, as in an archive that goes forward.
+        date = formatdate(FIRST_DAY + self.published, usegmt=True)
         self.published += 1
         wanted: dict[Path, bytes] = {}
         signing = SigningKey("simulated stranger") if signature == "stranger" else self.key
@@ -300,7 +298,6 @@ class SimulatedRepository:
             if place.suffix != ".deb" or not place.is_file() or place.read_bytes() != content:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_bytes(content)
-                os.utime(place, (second, second))
 
     def close(self) -> None:
         self._server.shutdown()
@@ -327,7 +324,7 @@ class SimulatedRepository:
 
             def send_head(self) -> Any:
                 repository.asked.append(self.path)
-                # Whether a file changed is told by the file, so that a tampered or replaced one is always sent.
+                # Times of files are whole seconds: of two publications within one, the second would look unchanged.
                 del self.headers["If-Modified-Since"]
                 return super().send_head()
 
