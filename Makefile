@@ -10,7 +10,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 BIN := $(CURDIR)/.venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help site plan verify test test-slow fuzz bench lint docs setup setup-dev clean
+.PHONY: help site plan verify test test-slow fuzz bench lint docs data-refresh setup setup-dev clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ lint: setup-dev ## ruff, mypy, yamllint, ansible-lint, ansible-test sanity
 
 docs: setup-dev ## Write the generated parts of docs/ again
 	@for page in tools/*_page.py; do "$(BIN)/python" $$page || exit 1; done
+
+data-refresh: setup ## Compare data/torch.yml with the package index; ARGS=--write writes what differs
+	@"$(BIN)/python" tools/data_refresh.py $(ARGS)
 
 clean: ## Remove the environment and caches of this checkout (reports stay)
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .ansible .hypothesis
