@@ -14,7 +14,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.inventory_nam
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import message
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import validate
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
-from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import LockError, read_lock
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import LockError, fresh_lock
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, plain
 
 #: Where things go when the inventory does not say. The manifest of a run without root lies in its prefix.
@@ -32,10 +32,12 @@ class ActionModule(ActionBase):
         self.validate_argument_spec({})
         variables = task_vars or {}
         self._names(variables)
-        stack = self._stack(variables)
+        written = self._templar.template(variables.get("trainrig_stack") or {})
+        stack = self._stack(written)
         groups = plain(variables["group_names"])
         try:
-            lock = read_lock(str(variables["inventory_dir"])) if self._needs_lock(groups) else {}
+            directory = str(variables["inventory_dir"])
+            lock = fresh_lock(directory, plain(written)) if self._needs_lock(groups) else {}
         except LockError as error:
             raise AnsibleActionFail(str(error)) from error
         return {
@@ -58,10 +60,10 @@ class ActionModule(ActionBase):
         if problems:
             raise AnsibleActionFail("\n".join(message(problem) for problem in problems))
 
-    def _stack(self, variables: dict[str, Any]) -> dict[str, str]:
-        written = variables.get("trainrig_stack") or {}
+    @staticmethod
+    def _stack(written: Any) -> dict[str, str]:
         where = origin(written) or "variable trainrig_stack"
-        stack, problems = validate(plain(self._templar.template(written)), load("torch"), where)
+        stack, problems = validate(plain(written), load("torch"), where)
         for problem in problems:  # the place of the key itself, where this ansible-core knows it
             name = problem["key"].rpartition(".")[2]
             values = written.items() if hasattr(written, "items") else ()

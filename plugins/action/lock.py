@@ -11,32 +11,33 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.uv_options import mask
-from ansible_collections.trainrig.gpu.plugins.module_utils.lock import document, wishes
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock import document, systems, wishes
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock.difference import difference
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.installer_settings import uv_settings
-from ansible_collections.trainrig.gpu.plugins.module_utils.resolve import problem, stack
-from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve import declaration, problem, stack
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.answer import FILES
+from ansible_collections.trainrig.gpu.plugins.plugin_utils import lock_files
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load, revision
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_maker import LockError, LockMaker
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_sources import SourceError, locked_source
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, plain
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.system_lock import SystemLocker, SystemLockError
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.wheel_sizes import SizeError
 
 _ARGUMENTS = {
     "directory": {"type": "path", "required": True},
-    "stack": {"type": "raw"},
     "profiles": {"type": "list", "elements": "dict", "default": []},
+    "sources": {"type": "list", "elements": "dict", "default": []},
+    "repositories": {"type": "dict", "default": {}},
     "index_date": {"type": "str"},
     "index_url": {"type": "str"},
     "extra_index_urls": {"type": "list", "elements": "str", "default": []},
     "find_links": {"type": "list", "elements": "str", "default": []},
     "uv": {"type": "path"},
 }
-_HEADER = """\
-# What this inventory's machines get, exactly. Made by playbooks/lock.yml; do not edit, the digest would not fit.
-# Profiles in order of preference; a machine gets the first that meets the declaration and fits its hardware.
-"""
 
 
 class ActionModule(ActionBase):
@@ -48,33 +49,80 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        where = origin(self._task.args.get("stack")) or ""
         _validated, arguments = self.validate_argument_spec(_ARGUMENTS)
         options = plain(arguments)
         directory = Path(options["directory"])
-        declared, problems = stack.validate(options["stack"], load("torch"), where)
-        wanted = options["profiles"] or wishes.from_stack(declared, load("torch"))
-        problems += [found for wish in wanted if (found := wishes.problem(wish, load("torch"), where))]
-        if problems:
-            raise AnsibleActionFail("\n".join(problem.message(found) for found in problems))
-        old, old_texts = _read(directory)
+        hosts = self._hosts(task_vars or {})
+        old, old_texts = lock_files.present(directory)
         date = _index_date(options["index_date"] or old.get("index_date"))
         try:
-            lock, texts = self._make(options, declared, wanted, date)
-        except (LockError, SizeError) as error:
+            lock, texts = self._make(options, hosts, date)
+        except (LockError, SizeError, SourceError, SystemLockError) as error:
             raise AnsibleActionFail(mask(str(error))) from error
-        changes = document.difference(old, lock, old_texts, texts)
+        files = lock_files.written(lock, texts)
         stale = [name for name in old_texts if name not in texts]
-        written = {document.NAME: _HEADER + _yaml(lock), **texts}
-        changed = any(_text(directory / name) != text for name, text in written.items()) or bool(stale)
+        changed = lock_files.differ(directory, files) or bool(stale)
         if changed and not self._task.check_mode:
-            _write(directory, written, stale)
-        path = str(directory / document.NAME)
-        return {"changed": changed, "changes": changes, "digest": lock["digest"], "path": path}
+            lock_files.write(directory, files, stale)
+        return {
+            "changed": changed,
+            "changes": difference(old, lock, old_texts, texts),
+            "digest": lock["digest"],
+            "path": str(directory / document.NAME),
+        }
+
+    def _hosts(self, variables: dict[str, Any]) -> list[systems.Host]:
+        """Every host of the inventory with its declaration, checked, and with what was seen on it."""
+        found: list[systems.Host] = []
+        problems: list[problem.Problem] = []
+        for name in plain(variables["groups"]["all"]):
+            known = variables["hostvars"][name]
+            written = known.get("trainrig_stack") or {}
+            where = origin(written) or f"host {name}"
+            declared, wrong = _declared(plain(written), where)
+            problems += [one for one in wrong if one not in problems]
+            seen = plain(known.get("trainrig_observed") or {})
+            pool = str(known.get("trainrig_pool", "default"))
+            groups = plain(known.get("group_names") or [])
+            found.append(systems.Host(name, pool, groups, declared, seen.get("observation")))
+        if problems:
+            raise AnsibleActionFail("\n".join(map(problem.message, problems)))
+        return found
 
     def _make(
-        self, options: dict[str, Any], declared: dict[str, str], wanted: list[dict[str, Any]], date: str
+        self, options: dict[str, Any], hosts: list[systems.Host], date: str
     ) -> tuple[dict[str, Any], dict[str, str]]:
+        needed, problems = systems.wanted(hosts, load("packages")["layers"])
+        self._stop(problems)
+        locker = SystemLocker(options["repositories"], date[:10])
+        locked = []
+        for need in needed:
+            self._display.display(f"Resolving system {need.pool}-{need.platform}: {', '.join(need.gpus) or 'no GPU'}")
+            locked.append(locker.locked(need))
+        profiles, texts = self._profiles(options, self._wanted(options, hosts, locked), date)
+        lock = {
+            "index_date": date,
+            "data_revision": revision(lock_files.LOCKED_DATA),
+            "stacks": _once([document.said(host.stack) for host in hosts]),
+            "sources": [locked_source(row) for row in options["sources"]],
+            "profiles": profiles,
+            "systems": locked,
+        }
+        return document.sealed(lock), texts
+
+    def _wanted(
+        self, options: dict[str, Any], hosts: list[systems.Host], locked: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """The profiles to make: those spelled out, else those of the systems, else those that the declarations mean."""
+        declared = [{key: host.stack[key] for key in stack.KEYS} for host in hosts]
+        wanted = options["profiles"] or systems.profiles(locked)
+        wanted = wanted or _once([wish for one in _once(declared) for wish in wishes.from_stack(one, load("torch"))])
+        self._stop([found for wish in wanted if (found := wishes.problem(wish, load("torch"), "trainrig_lock"))])
+        return wanted
+
+    def _profiles(
+        self, options: dict[str, Any], wanted: list[dict[str, Any]], date: str
+    ) -> tuple[list[dict[str, Any]], dict[str, str]]:
         uv = options["uv"] or shutil.which("uv", path=sysconfig.get_path("scripts")) or shutil.which("uv")
         if not uv:
             raise AnsibleActionFail("uv is not installed on the controller. To fix it: install its pinned dependencies")
@@ -97,23 +145,27 @@ class ActionModule(ActionBase):
             profile, text = maker.profile(wish, document.NAME)
             profiles.append(profile)
             texts[profile["requirements"]["file"]] = text
-        return document.sealed({"index_date": date, "stack": declared, "profiles": profiles}), texts
+        return profiles, texts
+
+    @staticmethod
+    def _stop(problems: list[problem.Problem]) -> None:
+        if problems:
+            raise AnsibleActionFail("\n".join(map(problem.message, problems)))
 
 
-class _Dumper(yaml.SafeDumper):
-    """Lists indented below their key; short collections on one line, long ones not."""
+def _declared(written: Any, where: str) -> tuple[dict[str, Any], list[problem.Problem]]:
+    """A whole declaration, with the lists of what cannot be reached yet."""
+    data = {name: load(name) for name in FILES}
+    declared, problems = declaration.declared(written, data, where)
+    lists = {key: written.get(key) or [] for key in ("gpus", "platforms")} if isinstance(written, dict) else {}
+    for platform in lists.get("platforms", []):
+        problems += declaration.hardware(lists["gpus"], platform, {}, data, where)
+    return {**declared, **lists}, problems
 
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, False)
 
-    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:
-        long = isinstance(mapping, dict) and len(mapping) > 4
-        return super().represent_mapping(tag, mapping, False if long else flow_style)
-
-
-def _yaml(lock: dict[str, Any]) -> str:
-    text: str = yaml.dump(lock, Dumper=_Dumper, sort_keys=False, width=1000, default_flow_style=None)
-    return text
+def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Equal rows once, in order."""
+    return [row for at, row in enumerate(rows) if row not in rows[:at]]
 
 
 def _index_date(asked: str | None) -> str:
@@ -128,30 +180,3 @@ def _index_date(asked: str | None) -> str:
     if parsed.tzinfo is None:
         parsed = parsed.replace(tzinfo=timezone.utc)
     return parsed.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _text(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.is_file() else None
-
-
-def _read(directory: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """The present lock, empty where there is none or where it cannot be read, and the requirement files beside it."""
-    try:
-        lock = yaml.safe_load(_text(directory / document.NAME) or "") or {}
-    except yaml.YAMLError:
-        lock = {}
-    texts = {f"requirements/{path.name}": path.read_text("utf-8") for path in directory.glob("requirements/*.txt")}
-    usable = isinstance(lock, dict) and not any(p["rule"] == "lock.unreadable" for p in document.problems(lock, texts))
-    return (lock if usable else {}), texts
-
-
-def _write(directory: Path, written: dict[str, str], stale: list[str]) -> None:
-    """The lock last: while it is the old one, its hashes say that the files beside it are not its own."""
-    for name in sorted(written, key=lambda name: name == document.NAME):
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.new")
-        temporary.write_text(written[name], encoding="utf-8")
-        temporary.replace(path)
-    for name in stale:
-        (directory / name).unlink(missing_ok=True)

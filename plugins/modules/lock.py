@@ -12,6 +12,10 @@ version_added: 0.1.0
 description:
   - Asks the package index, as it stood at one date, which wheels each profile means, and writes C(stack.lock.yml) and
     one hash-checked requirement file per profile. The same input gives the same bytes.
+  - Resolves C(trainrig_stack) of every host of the inventory. For each pool and platform that C(trainrig_stack.platforms)
+    names, or else of hosts in the group of a layer that installs system packages (C(trainrig_observed), what was seen on
+    them), apt itself solves which packages that means, in a private root with nothing installed; needs C(apt-get) and
+    C(gpgv) on the controller, no rights.
   - Addresses of indexes, credentials, host names and paths never enter a lock.
   - The hashes of wheels that the reachable indexes do not show come from C(data/torch.yml), where it knows them.
   - In check mode nothing is written; the difference is returned either way.
@@ -21,17 +25,29 @@ options:
     description: The inventory's directory.
     type: path
     required: true
-  stack:
-    description: The declaration, C(trainrig_stack).
-    type: raw
   profiles:
     description:
-      - The profiles to lock, in order of preference. Without any, those that O(stack) means.
+      - The profiles to lock, in order of preference. Without any, those of the systems that are locked; without these,
+        those that the declarations mean.
       - Each has C(name), C(pytorch) (exact version), C(variant), and may have C(python) (list), C(platform), C(pool)
         and C(packages) (what else the environment gets; V(numpy) when left out).
     type: list
     elements: dict
     default: []
+  sources:
+    description:
+      - Source archives to lock. Each has C(name), C(tag) and C(archive), a path on the controller or an address.
+    type: list
+    elements: dict
+    default: []
+  repositories:
+    description:
+      - Where the origins of C(data/origins.yml) are for this inventory, by origin. Each may have C(url), C(key) (a keyring
+        on the controller) and C(fingerprints) (of a mirror that signs itself).
+      - Left out, the address is the one at which the controller's own apt has the origin, and the key that of the origin's
+        own package.
+    type: dict
+    default: {}
   index_date:
     description: The instant at which the indexes are looked at; V(now) moves it to this day. Kept when left out.
     type: str
@@ -67,7 +83,7 @@ EXAMPLES = r"""
 - name: Make the lock
   trainrig.gpu.lock:
     directory: "{{ inventory_dir }}"
-    stack: "{{ trainrig_stack }}"
+    profiles: "{{ trainrig_lock.profiles }}"
 """
 
 RETURN = r"""

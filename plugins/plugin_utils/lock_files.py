@@ -1,17 +1,26 @@
-"""Reads the lock that is committed beside an inventory, and refuses one that is not whole."""
+"""The lock that is committed beside an inventory: read, refused where it is not whole, written in one order."""
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock import document
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.answer import FILES
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import message
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import revision
+
+_HEADER = """\
+# What this inventory's machines get, exactly. Made by playbooks/lock.yml; do not edit, the digest would not fit.
+# Profiles in order of preference; a machine gets the first that meets the declaration and fits its hardware.
+"""
+#: The files of data/ that a lock is made from.
+LOCKED_DATA = (*FILES, "origins", "families")
 
 
 class LockError(Exception):
@@ -40,6 +49,16 @@ def read_lock(inventory_directory: str) -> dict[str, Any]:
     return dict(lock)
 
 
+def fresh_lock(inventory_directory: str, declared: Mapping[str, Any]) -> dict[str, Any]:
+    """The lock, where it was made from this declaration and from today's data/; LockError otherwise."""
+    lock = read_lock(inventory_directory)
+    where = os.path.relpath(Path(inventory_directory) / document.NAME)
+    found = document.stale(lock, declared, revision(LOCKED_DATA), where)
+    if found:
+        raise LockError("\n".join(message(problem) for problem in found))
+    return lock
+
+
 def read_requirements(inventory_directory: str, profile: Mapping[str, Any]) -> str:
     """The text of a profile's requirement file."""
     return (Path(inventory_directory) / profile["requirements"]["file"]).read_text(encoding="utf-8")
@@ -54,3 +73,51 @@ def _texts(lock: Any, directory: Path) -> dict[str, str]:
         if isinstance(profile, dict) and isinstance(profile.get("requirements"), dict)
     ]
     return {name: (directory / name).read_text(encoding="utf-8") for name in names if (directory / name).is_file()}
+
+
+def present(directory: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The lock that is there, empty where there is none or it cannot be read, and the requirement files beside it."""
+    try:
+        lock = yaml.safe_load((directory / document.NAME).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        lock = {}
+    texts = {f"requirements/{path.name}": path.read_text("utf-8") for path in directory.glob("requirements/*.txt")}
+    usable = not any(found["rule"] in ("lock.unreadable", "lock.schema") for found in document.problems(lock, texts))
+    return (lock if usable else {}), texts
+
+
+def written(lock: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, str]:
+    """Every file of a lock, by its name."""
+    text: str = yaml.dump(lock, Dumper=_Dumper, sort_keys=False, width=10**6, default_flow_style=None)
+    return {document.NAME: _HEADER + text, **texts}
+
+
+def differ(directory: Path, files: Mapping[str, str]) -> bool:
+    """Whether writing would change anything."""
+    return any(
+        not (directory / name).is_file() or (directory / name).read_text("utf-8") != files[name] for name in files
+    )
+
+
+def write(directory: Path, files: Mapping[str, str], stale: Iterable[str]) -> None:
+    """The lock last: while it is the old one, its hashes say that the files beside it are not its own."""
+    for name in sorted(files, key=lambda name: name == document.NAME):
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.write_text(files[name], encoding="utf-8")
+        temporary.replace(path)
+    for name in stale:
+        (directory / name).unlink(missing_ok=True)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Lists indented below their key; short collections and rows of plain values on one line, the others not."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:
+        row = isinstance(mapping, dict) and "sha256" in mapping  # a package: there are hundreds
+        long = isinstance(mapping, dict) and len(mapping) > 4 and not row
+        return super().represent_mapping(tag, mapping, False if long else flow_style)

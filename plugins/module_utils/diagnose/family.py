@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Dict, List, Mapping, Optional, Pattern, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Pattern, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.host import Host
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.versions import driver_part, upstream
@@ -16,7 +16,11 @@ OUTRANKS = 1000
 
 def belongs(host: Host, family: str, name: str) -> bool:
     """Whether a package name is of a family. Patterns match from the start of the name."""
-    row = host.fact("families", family) or {}
+    return member(host.fact("families", family) or {}, name)
+
+
+def member(row: Mapping[str, Any], name: str) -> bool:
+    """The same for a row of data/families.yml."""
     inside, outside = _either(tuple(row.get("is") or ())), _either(tuple(row.get("not") or ()))
     return bool(inside and inside.match(name) and not (outside and outside.match(name)))
 

@@ -1,17 +1,29 @@
-"""The lock as a document: its digest, whether it is whole, and what changed between two of them."""
+"""The lock as a document: its digest, whether it is whole, and whether it is still what was declared."""
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Tuple
 
-from ansible_collections.trainrig.gpu.plugins.module_utils.environment.requirements import RequirementError, parse
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem
 
 SCHEMA = 1
+#: What every reader of a lock counts on: key -> kind of value.
+_LOCK: Mapping[str, Any] = {"index_date": str, "data_revision": str, "stacks": list, "systems": list, "sources": list}
+_PROFILE: Mapping[str, Any] = {
+    "name": str,
+    "pool": str,
+    "platform": str,
+    "python": list,
+    "accelerator": str,
+    "gpu_driver_min": dict,
+    "pytorch": {"version": str, "variant": str},
+    "requirements": {"file": str, "sha256": str},
+}
 NAME = "stack.lock.yml"
+_UPDATE = "see what changes with playbooks/lock.yml --check, then make the lock again without --check"
 _FIX = "make it again with playbooks/lock.yml, or take the committed one back from version control"
 
 
@@ -42,6 +54,12 @@ def problems(lock: Any, texts: Mapping[str, str], where: str = NAME) -> List[Pro
     if lock.get("digest") != digest(lock):
         text = "does not match the content: the lock was edited by hand"
         return [_problem("lock.digest", where, "digest", str(lock.get("digest"))[:12], text, _FIX)]
+    shape = [
+        *_shape(lock, _LOCK, ""),
+        *(line for row in lock["profiles"] for line in _shape(row, _PROFILE, "profiles.")),
+    ]
+    if shape:
+        return [_problem("lock.unreadable", where, key, "", text, _FIX) for key, text in shape[:1]]
     found: List[Problem] = []
     for profile in lock["profiles"]:
         name = profile["requirements"]["file"]
@@ -50,68 +68,43 @@ def problems(lock: Any, texts: Mapping[str, str], where: str = NAME) -> List[Pro
             found.append(_problem("lock.file_missing", where, key, name, "the file is not beside the lock", _FIX))
         elif sha256(texts[name]) != profile["requirements"]["sha256"]:
             found.append(_problem("lock.file_changed", where, key, name, "the file was edited by hand", _FIX))
+    names = [profile["name"] for profile in lock["profiles"]]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        found.append(_problem("lock.unreadable", where, "profiles", name, "two profiles have this name", _FIX))
     return found
 
 
-def difference(
-    old: Mapping[str, Any], new: Mapping[str, Any], old_texts: Mapping[str, str], new_texts: Mapping[str, str]
-) -> List[str]:
-    """What changed from one lock to the next, as a person would tell it. [] where nothing did."""
-    if not old:
-        return [f"new lock with {len(new['profiles'])} profiles: " + ", ".join(p["name"] for p in new["profiles"])]
-    lines: List[str] = []
-    for key in ("schema", "index_date", "stack"):
-        if old.get(key) != new.get(key):
-            lines.append(f"{key}: {_shown(old.get(key))} -> {_shown(new.get(key))}")
-    before = {profile["name"]: profile for profile in old.get("profiles") or []}
-    after = {profile["name"]: profile for profile in new["profiles"]}
-    lines += [f"profile {name}: removed" for name in before if name not in after]
-    for name, profile in after.items():
-        if name not in before:
-            torch = profile["pytorch"]
-            lines.append(f"profile {name}: new, PyTorch {torch['version']} {torch['variant']}")
-            continue
-        lines += [f"profile {name}: {line}" for line in _profile_difference(before[name], profile)]
-        texts = (old_texts.get(before[name]["requirements"]["file"], ""), new_texts[profile["requirements"]["file"]])
-        lines += [f"profile {name}: {line}" for line in _package_difference(*texts)]
-    if list(before) != list(after) and set(before) == set(after):
-        lines.append("profiles are preferred in another order")
-    return lines
-
-
-def _profile_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> List[str]:
-    keys = [key for key in (*old, *(key for key in new if key not in old)) if key not in ("requirements", "name")]
-    return [f"{key}: {_shown(old.get(key))} -> {_shown(new.get(key))}" for key in keys if old.get(key) != new.get(key)]
-
-
-def _package_difference(old: str, new: str) -> List[str]:
-    try:
-        before, after = _packages(old), _packages(new)
-    except RequirementError:
-        return ["the requirement file could not be read before"]
-    lines: List[str] = []
-    for name in sorted(set(before) | set(after)):
-        if name not in before:
-            lines.append(f"package {name} {', '.join(after[name])} is new")
-        elif name not in after:
-            lines.append(f"package {name} {', '.join(before[name])} is gone")
-        elif list(before[name]) != list(after[name]):
-            lines.append(f"package {name} {', '.join(before[name])} -> {', '.join(after[name])}")
-        elif before[name] != after[name]:
-            lines.append(f"package {name} {', '.join(after[name])}: other files (hashes or markers changed)")
-    return lines
-
-
-def _packages(text: str) -> Dict[str, Dict[str, Any]]:
-    """name -> version -> what else is said about it."""
-    found: Dict[str, Dict[str, Any]] = {}
-    for requirement in parse(text):
-        found.setdefault(requirement.name, {})[requirement.version] = (requirement.marker, requirement.hashes)
+def _shape(part: Any, expected: Mapping[str, Any], place: str) -> List[Tuple[str, str]]:
+    """What is missing or of the wrong kind: [(key, what)]."""
+    if not isinstance(part, Mapping):
+        return [(place.rstrip("."), "must be keys with values")]
+    found: List[Tuple[str, str]] = []
+    for key, kind in expected.items():
+        if isinstance(kind, Mapping):
+            found += _shape(part.get(key), kind, f"{place}{key}.")
+        elif not isinstance(part.get(key), kind):
+            found.append((f"{place}{key}", "is missing or of the wrong kind"))
     return found
 
 
-def _shown(value: Any) -> str:
-    return "none" if value is None else json.dumps(value) if isinstance(value, (dict, list)) else str(value)
+def stale(lock: Mapping[str, Any], declared: Mapping[str, Any], revision: str, where: str = NAME) -> List[Problem]:
+    """Whether a host's declaration or the facts under data/ were changed after the lock was made."""
+    if said(declared) not in lock["stacks"]:
+        text = "the declaration was changed after the lock was made"
+        return [_problem("lock.declaration_changed", where, "stacks", json.dumps(said(declared)), text, _UPDATE)]
+    if lock["data_revision"] != revision:
+        text = "files of data/ that the lock was made from were changed after it"
+        return [_problem("lock.data_changed", where, "data_revision", str(lock["data_revision"])[:12], text, _UPDATE)]
+    return []
+
+
+def said(declared: Mapping[str, Any]) -> Dict[str, Any]:
+    """A declaration without what means the same as leaving it out, so that two can be compared."""
+    return {
+        key: [str(one) for one in value] if isinstance(value, list) else str(value)
+        for key, value in sorted(declared.items())
+        if value not in ("auto", [], None)
+    }
 
 
 def _problem(rule: str, where: str, key: str, value: str, text: str, fix: str) -> Problem:

@@ -28,6 +28,7 @@ def resolution(found: Found, search: Search) -> Dict[str, Any]:
     with_fabric = managed and needs_fabric_manager(given, wishes)
     return {
         "driver": {**exact, "branch": driver["branch"], "module": driver["flavour"]} if managed else None,
+        "driver_kept": bool(managed and driver["kept"]),  # it is on the node and stays
         "fabric_manager": exact if with_fabric else None,
         "subnet_manager": bool(with_fabric and given["pool"]["needs_subnet_manager"]),
         "imex": exact if managed and given["pool"]["needs_imex"] else None,

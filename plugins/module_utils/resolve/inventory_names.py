@@ -21,11 +21,12 @@ VARIABLES = (
     "trainrig_private_address",
     "trainrig_python",
     "trainrig_recheck",
+    "trainrig_repositories",
     "trainrig_stack",
     "trainrig_verify",
 )
 #: What the playbooks themselves set before the declaration is checked.
-_INTERNAL = ("trainrig_layers", "trainrig_read_only")
+_INTERNAL = ("trainrig_layers", "trainrig_observed", "trainrig_read_only")
 
 
 def misspelt_variables(names: Iterable[str], where: str = "") -> List[Problem]:

@@ -16,12 +16,15 @@ def packages(
     table, driver, platform, pool = data["packages"], chosen["driver"], given["platform"], given["pool"]
     found: Dict[str, Any] = {}
     words = _words(chosen)
-    if driver["present"] and driver["managed"]:
+    if driver["present"] and driver["managed"] and not driver["kept"]:
         row = _fitting(table["driver"], driver["branch"], platform, wishes["origin"])
         if row:
             found["driver"] = _named(row[driver["flavour"]], words)
             if "pin" in row:
                 found["driver_pin"] = _named([row["pin"]], words)
+            persistence = _fitting(table["beside_driver"].get("persistence", []), None, platform, wishes["origin"])
+            if persistence:
+                found["persistence"] = list(persistence["names"])
             if "stream" in row:
                 found["driver_stream"] = _named([row["stream"][driver["flavour"]]], words)
     if driver["present"]:

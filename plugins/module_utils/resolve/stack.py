@@ -25,7 +25,7 @@ def validate(stack: Any, torch: Mapping[str, Any], where: str = "") -> Tuple[Dic
     if not isinstance(stack, Mapping):
         text = "must be keys with values, one a line"
         return {}, [_problem("stack.not_a_mapping", where, NAME, str(stack), text, f"write for example {NAME}: {{}}")]
-    problems = [_unknown_key(str(key), stack[key], where) for key in stack if key not in KEYS]
+    problems = [_unknown_key(str(key), stack[key], where) for key in stack if key not in (*KEYS, *keys.LISTS)]
     declared: Dict[str, str] = dict.fromkeys(KEYS, "auto")
     for key in KEYS:
         value = stack.get(key, "auto")
@@ -53,7 +53,7 @@ def offered_variants(torch: Mapping[str, Any], version: str) -> List[str]:
 
 
 def _unknown_key(key: str, value: Any, where: str) -> Problem:
-    if key in (*keys.NAMES, *keys.LISTS):
+    if key in keys.NAMES:
         text = "no layer of site.yml honours this key yet; playbooks/resolve.yml answers what it would mean"
         fix = f"remove it; keys that are honoured are {listed(KEYS)}"
         return _problem("stack.unknown_key", where, f"{NAME}.{key}", str(value), text, fix)

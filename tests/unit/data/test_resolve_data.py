@@ -29,13 +29,13 @@ def sources_used(part: Any) -> Iterator[str]:
             yield from sources_used(value)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [*FILES, "origins"])
 def test_schema(name: str) -> None:
     schema = json.loads((ROOT / "data" / "schemas" / f"{name}.schema.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator(schema).validate(load(name))
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name != "coherence"])
+@pytest.mark.parametrize("name", [name for name in (*FILES, "origins") if name != "coherence"])
 def test_sources_are_described_and_used(name: str) -> None:
     data = load(name)
     used = set(sources_used(data))
@@ -90,3 +90,12 @@ def test_rules_use_predicates_that_exist() -> None:
 def test_data_files_are_checked() -> None:
     with_schema = {path.name.partition(".")[0] for path in Path(ROOT / "data" / "schemas").glob("*.json")}
     assert set(FILES) <= with_schema
+
+
+def test_origins_and_layers_name_what_exists() -> None:
+    packages, origins = load("packages"), load("origins")["origins"]
+    assert {code for row in origins.values() for code in row.get("platforms", {})} <= set(packages["platforms"])
+    parts = {"driver_pin", "driver", *packages["with_driver"], *packages["beside_driver"]}
+    parts |= {"cuda_toolkit", "nccl", "container_toolkit"}
+    named = [part for layer in packages["layers"].values() for part in layer]
+    assert sorted(named) == sorted(parts), "each part is installed by one layer"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock import document, wheels, wishes
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock.difference import difference as told
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import validate
 
 DATA = Path(__file__).resolve().parents[4] / "data"
@@ -18,14 +19,20 @@ HASH = "--hash=sha256:" + "ab" * 32
 TEXT = f"alpha==1.0 \\\n    {HASH}\nbeta==2.0 {HASH}\n"
 
 
-def lock(text=TEXT, **changes):
+def lock(text=TEXT, systems=(), stacks=({"pytorch": "9.1"},), **changes):
     profile = {
         "name": "cpu",
+        "pool": "default",
+        "platform": "linux-x86_64",
+        "python": ["3.11"],
+        "accelerator": "cpu",
+        "gpu_driver_min": {},
         "pytorch": {"version": "9.1.0", "variant": "cpu"},
         "requirements": {"file": "requirements/cpu.txt", "sha256": document.sha256(text)},
         **changes,
     }
-    return document.sealed({"index_date": "2026-01-01T00:00:00Z", "stack": {"pytorch": "auto"}, "profiles": [profile]})
+    made = {"index_date": "2026-01-01T00:00:00Z", "data_revision": "aa", "stacks": list(stacks), "sources": []}
+    return document.sealed({**made, "profiles": [profile], "systems": list(systems)})
 
 
 TEXTS = {"requirements/cpu.txt": TEXT}
@@ -64,8 +71,44 @@ def test_a_requirement_file_edited_or_gone():
     assert rules(lock(), {}) == ["lock.file_missing"]
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [
+        ("stacks", None, "stacks"),
+        ("profiles", [{"name": "cpu"}], "profiles.pool"),
+        ("profiles", ["cpu"], "profiles"),
+        ("systems", {}, "systems"),
+        ("data_revision", 7, "data_revision"),
+    ],
+)
+def test_made_by_somebody_else(key, value, named):
+    """The digest is right, the content is not: no reader may stumble over it."""
+    found = document.problems(document.sealed({**lock(), key: value}), TEXTS)
+    assert [(one["rule"], one["key"]) for one in found] == [("lock.unreadable", named)]
+
+
+def test_two_profiles_of_one_name():
+    content = lock()
+    assert rules(document.sealed({**content, "profiles": content["profiles"] * 2})) == ["lock.unreadable"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "revision", "found"),
+    [
+        ({"pytorch": "9.1"}, "aa", []),
+        ({"pytorch": "9.1", "python": "auto", "gpus": []}, "aa", []),
+        ({"pytorch": "9.2"}, "aa", ["lock.declaration_changed"]),
+        ({}, "aa", ["lock.declaration_changed"]),
+        ({"pytorch": "9.1", "platforms": ["debian13-x86_64"]}, "aa", ["lock.declaration_changed"]),
+        ({"pytorch": "9.1"}, "bb", ["lock.data_changed"]),
+    ],
+)
+def test_what_was_declared_afterwards(declared, revision, found):
+    assert [one["rule"] for one in document.stale(lock(), declared, revision)] == found
+
+
 def difference(new, text=TEXT):
-    return document.difference(lock(), new, TEXTS, {"requirements/cpu.txt": text})
+    return told(lock(), new, TEXTS, {"requirements/cpu.txt": text})
 
 
 def test_no_difference():
@@ -73,13 +116,13 @@ def test_no_difference():
 
 
 def test_the_first_lock():
-    assert document.difference({}, lock(), {}, TEXTS) == ["new lock with 1 profiles: cpu"]
+    assert told({}, lock(), {}, TEXTS) == ["new lock with 1 profiles: cpu"]
 
 
 def test_differences_as_a_person_tells_them():
     text = f"alpha==1.1 {HASH}\ngamma==3.0 {HASH}\n"
     assert difference(lock(text, pool="other"), text) == [
-        "profile cpu: pool: none -> other",
+        "profile cpu: pool: default -> other",
         "profile cpu: package alpha 1.0 -> 1.1",
         "profile cpu: package beta 2.0 is gone",
         "profile cpu: package gamma 3.0 is new",

@@ -8,6 +8,8 @@ import pytest
 import yaml
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock import document
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve import problem, profile, stack
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import revision
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import LOCKED_DATA
 
 ROOT = Path(__file__).resolve().parents[4]
 CASES = ROOT / "tests" / "cases" / "resolve"
@@ -65,10 +67,15 @@ def test_profile(case):
         assert any(words in reason for reason in chosen["reasons"]), chosen["reasons"]
 
 
-def test_the_committed_lock_is_whole():
-    texts = {f"requirements/{path.name}": path.read_text("utf-8") for path in INVENTORY.glob("requirements/*.txt")}
-    assert document.problems(LOCK, texts) == []
-    assert sorted(texts) == sorted(entry["requirements"]["file"] for entry in LOCK["profiles"])
+@pytest.mark.parametrize("inventory", ["local", "node", "prod"])
+def test_a_committed_lock_is_whole_and_of_today_s_data(inventory):
+    directory = INVENTORY.with_name(inventory)
+    texts = {f"requirements/{path.name}": path.read_text("utf-8") for path in directory.glob("requirements/*.txt")}
+    lock = yaml.safe_load((directory / document.NAME).read_text(encoding="utf-8"))
+    assert document.problems(lock, texts) == []
+    assert sorted(texts) == sorted(entry["requirements"]["file"] for entry in lock["profiles"])
+    declared = yaml.safe_load((directory / "group_vars/all.yml").read_text(encoding="utf-8")).get("trainrig_stack", {})
+    assert document.stale(lock, declared, revision(LOCKED_DATA)) == [], "make it again with playbooks/lock.yml"
 
 
 def test_the_committed_lock_names_no_address_and_no_path():

@@ -1,0 +1,182 @@
+"""Which packages a resolution means, from what is on offer. The traps are those of real repositories."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock import system
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock.apt_output import File, Offer
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock.system import Choice, NotOfferedError
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
+
+OWN, OTHER = "http://gpu/ubuntu2404/x86_64", "http://distro/ubuntu"
+LAYERS = load("packages")["layers"]
+FAMILIES = load("families")
+
+
+def offers(uri=OWN, **versions):
+    return {name.replace("_", "-"): [Offer(version, uri) for version in found] for name, found in versions.items()}
+
+
+def resolution(packages, driver="580.95.05", toolkit="13.0u2", **more):
+    return {
+        "driver": {"version": driver, "branch": driver.split(".")[0], "module": "open"},
+        "packages": packages,
+        "cuda": "13.0",
+        "cuda_toolkit": toolkit,
+        "system_nccl": None,
+        "container_toolkit": None,
+        "origin": "nvidia",
+        **more,
+    }
+
+
+def chosen(packages, on_offer, **more):
+    return [tuple(one) for one in system.choices(resolution(packages, **more), on_offer, LAYERS)]
+
+
+def test_the_newest_driver_of_which_every_package_is_there():
+    on_offer = offers(a=["580.126.09-1", "580.95.05-1", "575.57.08-1"], b=["580.95.05-1ubuntu1", "580.82.07-1"])
+    assert system.driver_versions(["a", "b"], on_offer, "580") == ["580.95.05"]
+    assert system.driver_versions(["a"], on_offer, "580") == ["580.126.09", "580.95.05"]
+    assert system.driver_versions(["a", "c"], on_offer, "580") == []
+    assert system.driver_versions([], on_offer, "580") == []
+
+
+def test_fabric_manager_is_of_the_driver_s_patch_level_or_refused():
+    packages = {"driver": ["nvidia-open"], "fabric_manager": ["nvidia-fabricmanager"]}
+    driver = offers(nvidia_open=["580.126.09-1", "580.95.05-1"])
+    both = {**driver, **offers(nvidia_fabricmanager=["580.126.09-1", "580.95.05-1"])}
+    assert chosen(packages, both) == [
+        ("driver", "nvidia-open", "580.95.05-1"),
+        ("nvlink", "nvidia-fabricmanager", "580.95.05-1"),
+    ]
+    with pytest.raises(NotOfferedError, match=r"nvidia-fabricmanager 580\.95\.05 is not on offer: .* 580\.126\.09-1"):
+        chosen(packages, {**driver, **offers(nvidia_fabricmanager=["580.126.09-1"])})
+
+
+def test_what_is_welcome_and_not_needed():
+    packages = {
+        "driver": ["nvidia-open"],
+        "driver_pin": ["nvidia-driver-pinning-580.95.05"],
+        "container_toolkit": ["ct"],
+    }
+    alone = offers(nvidia_open=["580.95.05-1"])
+    assert chosen(packages, alone) == [("driver", "nvidia-open", "580.95.05-1")]
+    with pytest.raises(NotOfferedError, match=r"ct 1\.17\.8 is not on offer: nvidia has nothing of that name"):
+        chosen(packages, alone, container_toolkit="1.17.8")
+    both = {**alone, **offers(ct=["1.18.0-1", "1.17.8-1"])}
+    assert chosen(packages, both)[1:] == [("containers", "ct", "1.18.0-1")]
+    assert chosen(packages, both, container_toolkit="1.17.8")[1:] == [("containers", "ct", "1.17.8-1")]
+
+
+@pytest.mark.parametrize(
+    ("built", "toolkit", "taken"),
+    [
+        (["2.27.7-1+cuda13.0", "2.27.7-1+cuda12.9"], "13.0u2", "2.27.7-1+cuda13.0"),
+        (["2.27.7-1+cuda13.0", "2.27.7-1+cuda12.9"], "12.8", "2.27.7-1+cuda12.9"),
+        (["2.27.7-1+cuda12.9", "2.27.7-1+cuda12.4"], "12.8", "2.27.7-1+cuda12.9"),
+        (["2.27.7-1+cuda12.4", "2.28.3-1+cuda12.9"], "12.8", "2.27.7-1+cuda12.4"),
+        (["2.27.7-1-1"], "12.4u1", "2.27.7-1-1"),
+    ],
+)
+def test_the_build_of_nccl_for_the_toolkit(built, toolkit, taken):
+    packages = {"nccl": ["libnccl2"]}
+    found = chosen(packages, offers(libnccl2=built), toolkit=toolkit, system_nccl="2.27.7")
+    assert found == [("nccl", "libnccl2", taken)]
+
+
+def test_nccl_of_another_cuda_major_is_none():
+    with pytest.raises(NotOfferedError, match=r"libnccl2 2\.27\.7 is not on offer"):
+        chosen({"nccl": ["libnccl2"]}, offers(libnccl2=["2.27.7-1+cuda13.0"]), toolkit="12.8", system_nccl="2.27.7")
+
+
+def test_a_toolkit_whose_name_says_no_version():
+    packages = {"cuda_toolkit": ["nvidia-cuda-toolkit"]}
+    found = chosen(packages, offers(nvidia_cuda_toolkit=["12.4.131~12.4.1-2"]), toolkit="12.4u1")
+    assert found == [("cuda", "nvidia-cuda-toolkit", "12.4.131~12.4.1-2")]
+    with pytest.raises(NotOfferedError):
+        chosen(packages, offers(nvidia_cuda_toolkit=["12.2.140~12.2.2-1"]), toolkit="12.4u1")
+
+
+def pins(text):
+    """name -> (what, priority)"""
+    found = {}
+    for block in text.strip().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines())
+        for name in fields["Package"].split():
+            found[name] = (fields["Pin"], fields["Pin-Priority"])
+    return found
+
+
+def test_preferences_leave_one_version():
+    family = {
+        **offers(nvidia_open=["580.126.09-1", "580.95.05-1"], libnvidia_gl=["580.126.09-1", "580.95.05-1"]),
+        **offers(nvidia_open_570=["570.172.08-1"], nvidia_kernel_common=["20240109+1"]),
+        **offers(OTHER, nvidia_driver_580_server=["580.126.09-0ubuntu1"]),
+        "libnvidia-cfg": [Offer("580.95.05-0ubuntu1", OTHER), Offer("580.126.09-1", OWN)],
+    }
+    choice = [Choice("driver", "nvidia-open", "580.95.05-1")]
+    found = pins(system.preferences(choice, family, "580.95.05", [OWN], companions=False))
+    assert found == {
+        "nvidia-open": ("version 580.95.05-1", "1001"),
+        "libnvidia-gl": ("version 580.95.05-1", "1001"),
+        "nvidia-open-570": ("release *", "-1"),
+        "nvidia-driver-580-server": ("release *", "-1"),
+        "libnvidia-cfg": ("release *", "-1"),  # the wished origin has another patch level only
+    }
+
+
+def test_a_distribution_s_own_tools_may_be_older():
+    family = offers(nvidia_driver=["535.261.03-1"], nvidia_persistenced=["535.171.04-1"], nvidia_tesla=["470.256.02-1"])
+    found = pins(system.preferences([], family, "535.261.03", [OWN], companions=True))
+    assert "nvidia-persistenced" not in found
+    assert found["nvidia-tesla"] == ("release *", "-1")
+    assert pins(system.preferences([], family, "535.261.03", [OWN], companions=False))["nvidia-persistenced"][1] == "-1"
+
+
+def file(name, version="1", uri=f"{OTHER}/pool/x.deb"):
+    return File(name, version, "amd64", uri, 5, "ab" * 32)
+
+
+def test_what_is_pinned():
+    origins = {f"{OWN}/": ("nvidia", True), f"{OTHER}/": ("ubuntu", False)}
+    found = [
+        file("cuda-nvcc-13-0", uri=f"{OWN}/cuda.deb"),
+        file("libnvidia-ml1", "550-1"),
+        file("libcudart12"),
+        file("toolkit"),
+        file("libc6"),
+    ]
+    records = [{"Package": one.name} for one in found]
+    records[2]["Source"], records[3]["Source"] = "toolkit-source (1.0)", "toolkit-source"
+    rows = system.rows(found, records, [Choice("cuda", "toolkit", "1")], origins, FAMILIES)
+    assert {row["name"]: row["pin"] for row in rows} == {
+        "cuda-nvcc-13-0": True,
+        "libnvidia-ml1": True,
+        "libcudart12": True,
+        "toolkit": True,
+        "libc6": False,
+    }
+    assert [row["origin"] for row in rows[:2]] == ["nvidia", "ubuntu"]
+
+
+def test_what_has_to_go():
+    family = {
+        **offers(
+            nvidia_open=["580.95.05-1", "575.57.08-1"], nvidia_open_570=["570.172.08-1"], nvidia_tool=["20240109"]
+        ),
+        "linux-modules-nvidia-570-server-6.8.0-40-generic": [Offer("6.8.0-40.40", OTHER)],
+        "linux-objects-nvidia-570-server": [Offer("570.172.08-1", OTHER)],
+    }
+    locked = [{"name": "nvidia-open", "pin": True}]
+    assert system.siblings(locked, family, "580.95.05") == ["nvidia-open-570"]
+    assert system.siblings(locked, family, None) == []
+
+
+def test_conflicts_of_what_is_pinned():
+    locked = [{"name": "a", "pin": True}, {"name": "b", "pin": True}, {"name": "c", "pin": False}]
+    records = [
+        {"Package": "a", "Conflicts": "b, old-a (<< 2)", "Breaks": "older"},
+        {"Package": "c", "Conflicts": "whatever"},
+    ]
+    assert system.conflicts(locked, records) == ["old-a", "older"]
