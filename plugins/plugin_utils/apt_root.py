@@ -186,8 +186,8 @@ def _stanza(source: Source, keyring: str) -> str:
 
 
 def _belongs(path: Path, source: Source) -> bool:
-    """Whether a file of apt's lists is of this repository: its name is the address with slashes as underscores."""
+    """Whether a file of apt's lists is of this repository: the name is its address, slashes as underscores."""
     address = re.sub(r"^[a-z+]+://(?:[^/@]*@)?", "", source.uri).rstrip("/")
     rest = "" if source.suite == "/" else f"/dists/{source.suite}"
-    stem = f"{address}{rest}".replace("/", "_")
-    return re.sub(r"_(In)?Release$", "", path.name).rstrip("_.") in (stem, f"{stem}_")
+    quoted = re.sub(r"[_~=!@#$^&*{}|<>%\[\]]", lambda found: f"%{ord(found.group()):02x}", f"{address}{rest}")
+    return re.sub(r"_(In)?Release$", "", path.name).rstrip("_.") == quoted.replace("/", "_")

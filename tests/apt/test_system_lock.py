@@ -1,0 +1,168 @@
+"""The system part of a lock, made by real apt from simulated repositories: exact, coherent, or one clear refusal."""
+
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+import pytest
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.family import member
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.versions import driver_part
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock.systems import Wish
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.answer import FILES
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.declaration import declared
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.system_lock import SystemLocker, SystemLockError
+
+TODAY = "2026-11-30"
+FAMILY = load("families")["driver"]
+WITH_DRIVER = load("families")["exactly_driver"]
+
+
+def at(repository, **more):
+    return {"url": repository.url, "key": str(repository.keyring), "fingerprints": [repository.fingerprint], **more}
+
+
+@pytest.fixture
+def lock(simulated_nvidia_repository, simulated_ubuntu_repository):
+    def make(stack, platform="ubuntu2404-x86_64", gpus=("H100_SXM5_80",), installed=None, **repositories):
+        wishes, problems = declared(stack, {name: load(name) for name in FILES})
+        assert problems == []
+        places = {"ubuntu": at(simulated_ubuntu_repository), **repositories}
+        if platform.startswith("ubuntu") and "nvidia" not in places:
+            places["nvidia"] = at(simulated_nvidia_repository(platform.split("-")[0]))
+        return SystemLocker(places, TODAY).locked(Wish("default", platform, tuple(gpus), installed or {}, wishes))
+
+    return make
+
+
+def family(system):
+    """name -> driver version, of everything locked that is versioned with the driver."""
+    rows = {row["name"]: row["version"] for row in system["packages"]}
+    ours = {name for name in rows if member(FAMILY, name) or member(WITH_DRIVER, name)}
+    return {name: part for name in ours if (part := driver_part(rows[name]))}
+
+
+@pytest.mark.parametrize("platform", ["ubuntu2204-x86_64", "ubuntu2404-x86_64"])
+@pytest.mark.parametrize(
+    ("driver", "version"),
+    [
+        ("570", "570.211.01"),
+        ("570.133.20", "570.133.20"),
+        ("580", "580.178.04"),
+        ("580.126.20", "580.126.20"),
+        ("580.95.05", "580.95.05"),
+        # 590.48.01 has no fabric manager: the newest set that is whole is taken.
+        ("590", "590.44.01"),
+        ("595.84", "595.84"),
+        ("610", "610.57.04"),
+    ],
+)
+def test_everything_of_the_driver_is_of_one_version(lock, platform, driver, version):
+    toolkit = {"cuda": "12.8"} if driver.startswith("570") else {}
+    system = lock({"driver": driver, **toolkit}, platform)
+    assert system["resolution"]["driver"]["version"] == version
+    versions = family(system)
+    assert set(versions.values()) == {version}, versions
+    assert any(member(WITH_DRIVER, name) for name in versions), "an HGX board gets its fabric manager"
+    assert all(row["pin"] for row in system["packages"] if row["name"] in versions)
+    assert {row["origin"] for row in system["packages"] if row["name"] in versions} == {"nvidia"}
+
+
+def test_an_exact_driver_without_its_fabric_manager_is_refused(lock):
+    with pytest.raises(SystemLockError, match=r"nvidia-fabricmanager 590\.48\.01 is not on offer"):
+        lock({"driver": "590.48.01"})
+    assert lock({"driver": "590.48.01"}, gpus=["L40S"])["resolution"]["driver"]["version"] == "590.48.01"
+
+
+def test_the_pinning_package_comes_first(lock):
+    assert lock({"driver": "580.126.20"})["install"]["driver"][0] == "nvidia-driver-pinning-580.126.20"
+    assert lock({"driver": "570.133.20", "cuda": "12.8"})["install"]["driver"] == ["nvidia-open-570"]
+
+
+def test_old_branches_have_to_go(lock):
+    system = lock({"driver": "580"})
+    assert {"nvidia-open-570", "libnvidia-compute-570"} <= set(system["remove"])
+    assert not set(system["remove"]) & {row["name"] for row in system["packages"]}
+    assert "nvidia-driver-580-open" not in system["remove"]
+
+
+def test_reasons_say_that_the_repository_decided(lock):
+    reasons = {row["choice"]: row["reason"] for row in lock({"driver": "590"})["because"]}
+    assert "the newest of branch 590 that is on offer" in reasons["driver 590.44.01"]
+
+
+def test_cuda_and_nccl_of_one_toolkit(lock):
+    system = lock({"driver": "580", "cuda": "13.0", "pytorch": "2.9", "nccl": "2.27.7"}, gpus=["L40S"])
+    rows = {row["name"]: row["version"] for row in system["packages"]}
+    assert rows["libnccl2"] == rows["libnccl-dev"] == "2.27.7-1+cuda13.0"
+    assert system["install"]["cuda"] == ["cuda-toolkit-13-0"]
+    assert "cuda-drivers" not in rows, "a toolkit moves no driver"
+
+
+def test_the_distribution_s_driver_where_nvidia_s_repository_is_not_wanted(lock):
+    system = lock({"origin": "distro", "driver": "580"}, gpus=["L40S"])
+    assert {row["origin"] for row in system["packages"]} == {"ubuntu"}
+    assert {origin["id"] for origin in system["origins"]} == {"ubuntu"}
+
+
+def test_made_twice_it_is_the_same(lock):
+    assert lock({"driver": "580"}) == lock({"driver": "580"})
+
+
+def test_a_driver_that_is_kept_is_not_installed(lock):
+    installed = {"driver": "580.95.05", "library": "580.95.05", "module": "open"}
+    system = lock({"cuda": "13.0"}, gpus=["L40S"], installed=installed)
+    assert system["resolution"]["driver_kept"]
+    assert "driver" not in system["install"]
+    assert family(system) == {}
+
+
+def test_a_vanished_version(lock, own_nvidia_repository):
+    place = at(own_nvidia_repository)
+    before = lock({"driver": "580.126.20"}, gpus=["L40S"], nvidia=place)
+    index = own_nvidia_repository.indexes[0]
+    for row in before["packages"]:
+        if row["origin"] == "nvidia" and "580.126.20" in row["version"]:
+            index.drop(row["name"], row["version"])
+    own_nvidia_repository.publish()
+    with pytest.raises(SystemLockError, match=r"nvidia-open 580\.126\.20 is not on offer: nvidia has .*580\.178\.04"):
+        lock({"driver": "580.126.20"}, gpus=["L40S"], nvidia=place)
+    assert lock({"driver": "580"}, gpus=["L40S"], nvidia=place)["resolution"]["driver"]["version"] == "580.178.04"
+
+
+@pytest.mark.parametrize("signature", ["stranger", "tampered", "missing"])
+def test_a_bad_signature(lock, own_nvidia_repository, signature):
+    own_nvidia_repository.publish(signature=signature)
+    with pytest.raises(SystemLockError, match=r"(?s)default-ubuntu2404-x86_64: .*ubuntu2404/x86_64"):
+        lock({"driver": "580"}, nvidia=at(own_nvidia_repository))
+
+
+def test_a_mirror_that_signs_itself_has_to_be_named(lock, simulated_nvidia_repository):
+    place = at(simulated_nvidia_repository("ubuntu2404"))
+    del place["fingerprints"]
+    with pytest.raises(SystemLockError, match=r"trainrig_repositories\.nvidia\.key: signed by .* not by EB693B30"):
+        lock({"driver": "580"}, nvidia=place)
+
+
+def test_another_repository_at_the_address(lock, simulated_ubuntu_repository, simulated_nvidia_repository):
+    wrong = at(simulated_nvidia_repository("ubuntu2404"))
+    with pytest.raises(SystemLockError):
+        lock({"origin": "distro", "driver": "580"}, gpus=["L40S"], ubuntu=wrong)
+
+
+@pytest.mark.parametrize(("origin", "missing"), [("nvidia", "url"), ("nvidia", "key")])
+def test_an_address_that_is_not_known(lock, simulated_nvidia_repository, origin, missing):
+    place = at(simulated_nvidia_repository("ubuntu2404"))
+    del place[missing]
+    with pytest.raises(SystemLockError, match=rf"trainrig_repositories\.{origin}\.{missing}: .* To fix it: set it"):
+        lock({"driver": "580"}, nvidia=place)
+
+
+def test_a_platform_without_apt(lock):
+    with pytest.raises(SystemLockError, match=r"system packages of rhel9-x86_64 cannot be locked yet.* missing is dnf"):
+        lock({"driver": "580"}, "rhel9-x86_64")
+
+
+def test_a_set_that_cannot_work_is_refused_before_any_repository(lock, own_nvidia_repository):
+    with pytest.raises(SystemLockError, match=r"This set does not work"):
+        lock({"pytorch": "2.7", "cuda": "12.1"}, nvidia=at(own_nvidia_repository))
+    assert own_nvidia_repository.asked == []
