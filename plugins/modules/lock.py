@@ -12,10 +12,10 @@ version_added: 0.1.0
 description:
   - Asks the package index, as it stood at one date, which wheels each profile means, and writes C(stack.lock.yml) and
     one hash-checked requirement file per profile. The same input gives the same bytes.
-  - Resolves C(trainrig_stack) of every host of the inventory. For each pool and platform that C(trainrig_stack.platforms)
-    names, or else of hosts in the group of a layer that installs system packages (C(trainrig_observed), what was seen on
-    them), apt itself solves which packages that means, in a private root with nothing installed; needs C(apt-get) and
-    C(gpgv) on the controller, no rights.
+  - Resolves C(trainrig_stack) of every host of the inventory. For each pool and platform that
+    C(trainrig_stack.platforms) names, or else of hosts in the group of a layer that installs system packages
+    (C(trainrig_observed), what was seen on them), apt itself solves which packages that means, in a private root with
+    nothing installed. It needs C(apt-get) and C(gpgv) on the controller, no rights.
   - Addresses of indexes, credentials, host names and paths never enter a lock.
   - The hashes of wheels that the reachable indexes do not show come from C(data/torch.yml), where it knows them.
   - In check mode nothing is written; the difference is returned either way.
@@ -42,10 +42,10 @@ options:
     default: []
   repositories:
     description:
-      - Where the origins of C(data/origins.yml) are for this inventory, by origin. Each may have C(url), C(key) (a keyring
-        on the controller) and C(fingerprints) (of a mirror that signs itself).
-      - Left out, the address is the one at which the controller's own apt has the origin, and the key that of the origin's
-        own package.
+      - Where the origins of C(data/origins.yml) are for this inventory, by origin. Each may have C(url), C(key) (a
+        keyring on the controller) and C(fingerprints) (of a mirror that signs itself).
+      - Left out, the address is the one at which the controller's own apt has the origin, and the key that of the
+        origin's own package.
     type: dict
     default: {}
   index_date:

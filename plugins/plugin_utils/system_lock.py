@@ -101,12 +101,6 @@ class SystemLocker:
             for source in one.sources
         }
         rows = system.rows(files, records, chosen, addresses, self._families)
-        strangers = [row["name"] for row in rows if self._foreign(row, wished.origin)]
-        if strangers:
-            raise SystemLockError(
-                f"system {_name(wish)}: {listed(strangers)} of the driver would come from another origin than "
-                f"{wished.origin}, which does not have all of it. To fix it: use a complete mirror, or another origin"
-            )
         names = answer["resolution"].pop("packages")
         return {
             "name": _name(wish),
@@ -176,9 +170,6 @@ class SystemLocker:
             name: [offer for offer in found if offer.uri.rstrip("/") in own]
             for name, found in root.offers(names).items()
         }
-
-    def _foreign(self, row: Mapping[str, Any], origin: str) -> bool:
-        return member(self._families["driver"], row["name"]) and row["origin"] != origin
 
     def _resolved(self, wish: Wish) -> dict[str, Any]:
         answer = resolve(self._question(wish), self._data)

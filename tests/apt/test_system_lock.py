@@ -12,6 +12,8 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.declaration i
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.system_lock import SystemLocker, SystemLockError
 
+from tests.support.simulated_repository import SimulatedRepository
+
 TODAY = "2026-11-30"
 FAMILY = load("families")["driver"]
 WITH_DRIVER = load("families")["exactly_driver"]
@@ -143,10 +145,26 @@ def test_a_mirror_that_signs_itself_has_to_be_named(lock, simulated_nvidia_repos
         lock({"driver": "580"}, nvidia=place)
 
 
-def test_another_repository_at_the_address(lock, simulated_ubuntu_repository, simulated_nvidia_repository):
-    wrong = at(simulated_nvidia_repository("ubuntu2404"))
-    with pytest.raises(SystemLockError):
-        lock({"origin": "distro", "driver": "580"}, gpus=["L40S"], ubuntu=wrong)
+def test_another_repository_at_the_address(lock, tmp_path):
+    with SimulatedRepository(tmp_path / "other") as other:
+        other.flat("ubuntu2404/x86_64", {"Origin": "Somebody", "Label": "Else"}, "amd64").add(
+            "nvidia-open", "580.95.05-1"
+        )
+        other.publish()
+        with pytest.raises(
+            SystemLockError, match=r"nvidia\.url: the repository calls itself Somebody / Else, not NVIDIA"
+        ):
+            lock({"driver": "580"}, nvidia=at(other))
+
+
+def test_a_repository_that_lacks_a_part_is_not_filled_up_from_another(lock, own_nvidia_repository):
+    """Ubuntu's archive has this library too, at another patch level."""
+    index = own_nvidia_repository.indexes[0]
+    for version in index.versions("libnvidia-compute-580"):
+        index.drop("libnvidia-compute-580", version)
+    own_nvidia_repository.publish()
+    with pytest.raises(SystemLockError, match="libnvidia-compute-580"):
+        lock({"driver": "580"}, gpus=["L40S"], nvidia=at(own_nvidia_repository))
 
 
 @pytest.mark.parametrize(("origin", "missing"), [("nvidia", "url"), ("nvidia", "key")])

@@ -164,12 +164,6 @@ def rows(
     return result
 
 
-def foreign(locked: Sequence[Mapping[str, Any]], families: Mapping[str, Any], origin: str, distro: str) -> List[str]:
-    """Names of the driver's family that would come from another origin than the wished one."""
-    wished = distro if origin == "distro" else origin
-    return [row["name"] for row in locked if member(families["driver"], row["name"]) and row["origin"] != wished]
-
-
 def siblings(locked: Sequence[Mapping[str, Any]], offers: Offers, driver: Optional[str]) -> List[str]:
     """Packages of other branches that a repository knows: they have to go where they are installed."""
     kept = {row["name"] for row in locked}
