@@ -124,6 +124,12 @@ class AptRoot:
         text = self._run("apt-cache", "show", *(f"{one.name}={one.version}" for one in files)) if files else ""
         return apt_output.records(text)
 
+    def known(self, names: Sequence[str]) -> list[dict[str, str]]:
+        """The records of every version of these names; a name that nobody has is left out."""
+        there = set(self.names())
+        asked = [name for name in names if name in there]
+        return apt_output.records(self._run("apt-cache", "show", "--all-versions", *asked)) if asked else []
+
     def _lists(self, *endings: str) -> list[Path]:
         lists = sorted((self._root / "state/lists").iterdir())
         return [path for path in lists if path.name.endswith(tuple(f"_{ending}" for ending in endings))]

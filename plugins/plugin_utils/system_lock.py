@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.family import member
-from ansible_collections.trainrig.gpu.plugins.module_utils.lock import system
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock import packages
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.apt_output import OutputError
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.systems import Wish
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.answer import FILES, resolve
@@ -56,23 +57,43 @@ class SystemLocker:
 
     def locked(self, wish: Wish) -> dict[str, Any]:
         """One system of the lock, its resolution and reasons included."""
-        code, machine = split(wish.platform)
+        code, _machine = split(wish.platform)
         family = self._data["packages"]["platforms"][code]["family"]
         if family not in _APT:
             raise SystemLockError(_NOT_YET.format(platform=wish.platform, groups=listed(self._layers)))
         answer = self._resolved(wish)
         distro = next(name for name, row in self._origins.items() if code in row.get("platforms", {}))
         wanted = [distro, *(["nvidia"] if answer["resolution"]["origin"] == "nvidia" else [])]
-        repositories = [self._repository(name, code, wish.platform) for name in wanted]
+        with self._asking(_name(wish), wish.platform, wanted) as (root, repositories, origins):
+            return self._written(wish, answer, root, repositories, origins)
+
+    def missing(self, system: Mapping[str, Any]) -> list[str]:
+        """Which pinned packages of a locked system are not on offer any more, as name=version."""
+        wanted = list(dict.fromkeys(origin["id"] for origin in system["origins"]))
+        with self._asking(system["name"], system["platform"], wanted) as (root, _repositories, _origins):
+            pinned = [row for row in system["packages"] if row["pin"]]
+            there = {
+                (record["Package"], record["Version"], record.get("SHA256"))
+                for record in root.known([row["name"] for row in pinned])
+            }
+        gone = [row for row in pinned if (row["name"], row["version"], row["sha256"]) not in there]
+        return [f"{row['name']}={row['version']}" for row in gone]
+
+    @contextmanager
+    def _asking(
+        self, name: str, platform: str, wanted: Sequence[str]
+    ) -> Iterator[tuple[AptRoot, list[Repository], list[dict[str, Any]]]]:
+        """An updated apt root with these origins, checked to be what they should be."""
+        code, machine = split(platform)
+        repositories = [self._repository(origin, str(code), platform) for origin in wanted]
         with tempfile.TemporaryDirectory(prefix="trainrig-apt-") as directory:
             sources = [source for one in repositories for source in one.sources]
             try:
                 root = AptRoot(Path(directory, "root"), _MACHINES[str(machine)], sources)
                 root.update()
-                origins = [line for one in repositories for line in _origin_lines(one, root)]
-                return self._written(wish, answer, root, repositories, origins)
-            except (AptError, OutputError, system.NotOfferedError) as error:
-                raise SystemLockError(f"system {_name(wish)}: {error}") from error
+                yield root, repositories, [line for one in repositories for line in _origin_lines(one, root)]
+            except (AptError, OutputError, packages.NotOfferedError) as error:
+                raise SystemLockError(f"system {name}: {error}") from error
 
     def _written(
         self,
@@ -88,7 +109,7 @@ class SystemLocker:
         answer, chosen = self._choice(wish, answer, root, own)
         resolution = answer["resolution"]
         driver = (resolution["driver"] or {}).get("version")
-        root.prefer(system.preferences(chosen, family, driver, own, companions=not wished.row["gpu"]))
+        root.prefer(packages.preferences(chosen, family, driver, own, companions=not wished.row["gpu"]))
         kernel = [f"linux-image-{resolution['kernel']}", f"linux-headers-{resolution['kernel']}"]
         asked = [f"{choice.name}={choice.version}" for choice in chosen]
         if not asked:
@@ -100,7 +121,7 @@ class SystemLocker:
             for one in repositories
             for source in one.sources
         }
-        rows = system.rows(files, records, chosen, addresses, self._families)
+        rows = packages.rows(files, records, chosen, addresses, self._families)
         names = answer["resolution"].pop("packages")
         return {
             "name": _name(wish),
@@ -118,13 +139,13 @@ class SystemLocker:
             },
             "left_out": sorted({name for found in names.values() for name in found} - {one.name for one in chosen}),
             "packages": rows,
-            "remove": system.siblings(rows, family, driver),
-            "conflicts": system.conflicts(rows, records),
+            "remove": packages.siblings(rows, family, driver),
+            "conflicts": packages.conflicts(rows, records),
         }
 
     def _choice(
         self, wish: Wish, answer: dict[str, Any], root: AptRoot, own: Sequence[str]
-    ) -> tuple[dict[str, Any], list[system.Choice]]:
+    ) -> tuple[dict[str, Any], list[packages.Choice]]:
         """The resolution with a driver that the repository has, and what is asked for by name.
 
         data/ names the newest driver that it knows; a branch or `auto` takes the newest that is on offer and passes
@@ -136,15 +157,15 @@ class SystemLocker:
         versions = [driver["version"]] if driver else [""]
         if driver and not answer["resolution"]["driver_kept"] and declared != driver["version"]:
             offered = self._own(root, names, own)
-            versions = system.driver_versions(names, offered, driver["branch"])
+            versions = packages.driver_versions(names, offered, driver["branch"])
             if not versions:
                 has = dict.fromkeys(offer.version for name in names for offer in offered.get(name, []))
-                raise system.NotOfferedError(
+                raise packages.NotOfferedError(
                     f"no driver of branch {driver['branch']} is on offer ({listed(names)}); offered are "
                     f"{listed(has) or 'none'}. To fix it: declare a branch that the repository has, or use a "
                     "mirror that has this one"
                 )
-        first: system.NotOfferedError | None = None
+        first: packages.NotOfferedError | None = None
         for version in versions:
             known = not driver or version == driver["version"]
             again = answer if known else resolve(self._question(wish, driver=version), self._data)
@@ -154,15 +175,15 @@ class SystemLocker:
                 _explain(
                     again, version, f"the newest of branch {driver['branch']} that is on offer, declared {declared}"
                 )
-            packages = [name for found in again["resolution"]["packages"].values() for name in found]
+            asked = [name for found in again["resolution"]["packages"].values() for name in found]
             try:
-                return again, system.choices(again["resolution"], self._own(root, packages, own), self._layers)
-            except system.NotOfferedError as error:
+                return again, packages.choices(again["resolution"], self._own(root, asked, own), self._layers)
+            except packages.NotOfferedError as error:
                 first = first or error
         if first:
             raise first
         text = f"none of the drivers on offer ({listed(versions)}) passes the rules with this declaration"
-        raise system.NotOfferedError(text)
+        raise packages.NotOfferedError(text)
 
     def _own(self, root: AptRoot, names: Sequence[str], own: Sequence[str]) -> dict[str, list[Any]]:
         """What the wished origin itself offers."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.trainrig.gpu.plugins.module_utils.lock import system
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock import packages
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.apt_output import File, Offer
-from ansible_collections.trainrig.gpu.plugins.module_utils.lock.system import Choice, NotOfferedError
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock.packages import Choice, NotOfferedError
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 
 OWN, OTHER = "http://gpu/ubuntu2404/x86_64", "http://distro/ubuntu"
@@ -17,10 +17,10 @@ def offers(uri=OWN, **versions):
     return {name.replace("_", "-"): [Offer(version, uri) for version in found] for name, found in versions.items()}
 
 
-def resolution(packages, driver="580.95.05", toolkit="13.0u2", **more):
+def resolution(names, driver="580.95.05", toolkit="13.0u2", **more):
     return {
         "driver": {"version": driver, "branch": driver.split(".")[0], "module": "open"},
-        "packages": packages,
+        "packages": names,
         "cuda": "13.0",
         "cuda_toolkit": toolkit,
         "system_nccl": None,
@@ -30,43 +30,43 @@ def resolution(packages, driver="580.95.05", toolkit="13.0u2", **more):
     }
 
 
-def chosen(packages, on_offer, **more):
-    return [tuple(one) for one in system.choices(resolution(packages, **more), on_offer, LAYERS)]
+def chosen(names, on_offer, **more):
+    return [tuple(one) for one in packages.choices(resolution(names, **more), on_offer, LAYERS)]
 
 
 def test_the_newest_driver_of_which_every_package_is_there():
     on_offer = offers(a=["580.126.09-1", "580.95.05-1", "575.57.08-1"], b=["580.95.05-1ubuntu1", "580.82.07-1"])
-    assert system.driver_versions(["a", "b"], on_offer, "580") == ["580.95.05"]
-    assert system.driver_versions(["a"], on_offer, "580") == ["580.126.09", "580.95.05"]
-    assert system.driver_versions(["a", "c"], on_offer, "580") == []
-    assert system.driver_versions([], on_offer, "580") == []
+    assert packages.driver_versions(["a", "b"], on_offer, "580") == ["580.95.05"]
+    assert packages.driver_versions(["a"], on_offer, "580") == ["580.126.09", "580.95.05"]
+    assert packages.driver_versions(["a", "c"], on_offer, "580") == []
+    assert packages.driver_versions([], on_offer, "580") == []
 
 
 def test_fabric_manager_is_of_the_driver_s_patch_level_or_refused():
-    packages = {"driver": ["nvidia-open"], "fabric_manager": ["nvidia-fabricmanager"]}
+    names = {"driver": ["nvidia-open"], "fabric_manager": ["nvidia-fabricmanager"]}
     driver = offers(nvidia_open=["580.126.09-1", "580.95.05-1"])
     both = {**driver, **offers(nvidia_fabricmanager=["580.126.09-1", "580.95.05-1"])}
-    assert chosen(packages, both) == [
+    assert chosen(names, both) == [
         ("driver", "nvidia-open", "580.95.05-1"),
         ("nvlink", "nvidia-fabricmanager", "580.95.05-1"),
     ]
     with pytest.raises(NotOfferedError, match=r"nvidia-fabricmanager 580\.95\.05 is not on offer: .* 580\.126\.09-1"):
-        chosen(packages, {**driver, **offers(nvidia_fabricmanager=["580.126.09-1"])})
+        chosen(names, {**driver, **offers(nvidia_fabricmanager=["580.126.09-1"])})
 
 
 def test_what_is_welcome_and_not_needed():
-    packages = {
+    names = {
         "driver": ["nvidia-open"],
         "driver_pin": ["nvidia-driver-pinning-580.95.05"],
         "container_toolkit": ["ct"],
     }
     alone = offers(nvidia_open=["580.95.05-1"])
-    assert chosen(packages, alone) == [("driver", "nvidia-open", "580.95.05-1")]
+    assert chosen(names, alone) == [("driver", "nvidia-open", "580.95.05-1")]
     with pytest.raises(NotOfferedError, match=r"ct 1\.17\.8 is not on offer: nvidia has nothing of that name"):
-        chosen(packages, alone, container_toolkit="1.17.8")
+        chosen(names, alone, container_toolkit="1.17.8")
     both = {**alone, **offers(ct=["1.18.0-1", "1.17.8-1"])}
-    assert chosen(packages, both)[1:] == [("containers", "ct", "1.18.0-1")]
-    assert chosen(packages, both, container_toolkit="1.17.8")[1:] == [("containers", "ct", "1.17.8-1")]
+    assert chosen(names, both)[1:] == [("containers", "ct", "1.18.0-1")]
+    assert chosen(names, both, container_toolkit="1.17.8")[1:] == [("containers", "ct", "1.17.8-1")]
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_what_is_welcome_and_not_needed():
     ],
 )
 def test_the_build_of_nccl_for_the_toolkit(built, toolkit, taken):
-    packages = {"nccl": ["libnccl2"]}
-    found = chosen(packages, offers(libnccl2=built), toolkit=toolkit, system_nccl="2.27.7")
+    names = {"nccl": ["libnccl2"]}
+    found = chosen(names, offers(libnccl2=built), toolkit=toolkit, system_nccl="2.27.7")
     assert found == [("nccl", "libnccl2", taken)]
 
 
@@ -91,11 +91,11 @@ def test_nccl_of_another_cuda_major_is_none():
 
 
 def test_a_toolkit_whose_name_says_no_version():
-    packages = {"cuda_toolkit": ["nvidia-cuda-toolkit"]}
-    found = chosen(packages, offers(nvidia_cuda_toolkit=["12.4.131~12.4.1-2"]), toolkit="12.4u1")
+    names = {"cuda_toolkit": ["nvidia-cuda-toolkit"]}
+    found = chosen(names, offers(nvidia_cuda_toolkit=["12.4.131~12.4.1-2"]), toolkit="12.4u1")
     assert found == [("cuda", "nvidia-cuda-toolkit", "12.4.131~12.4.1-2")]
     with pytest.raises(NotOfferedError):
-        chosen(packages, offers(nvidia_cuda_toolkit=["12.2.140~12.2.2-1"]), toolkit="12.4u1")
+        chosen(names, offers(nvidia_cuda_toolkit=["12.2.140~12.2.2-1"]), toolkit="12.4u1")
 
 
 def pins(text):
@@ -116,7 +116,7 @@ def test_preferences_leave_one_version():
         "libnvidia-cfg": [Offer("580.95.05-0ubuntu1", OTHER), Offer("580.126.09-1", OWN)],
     }
     choice = [Choice("driver", "nvidia-open", "580.95.05-1")]
-    found = pins(system.preferences(choice, family, "580.95.05", [OWN], companions=False))
+    found = pins(packages.preferences(choice, family, "580.95.05", [OWN], companions=False))
     assert found == {
         "nvidia-open": ("version 580.95.05-1", "1001"),
         "libnvidia-gl": ("version 580.95.05-1", "1001"),
@@ -128,10 +128,12 @@ def test_preferences_leave_one_version():
 
 def test_a_distribution_s_own_tools_may_be_older():
     family = offers(nvidia_driver=["535.261.03-1"], nvidia_persistenced=["535.171.04-1"], nvidia_tesla=["470.256.02-1"])
-    found = pins(system.preferences([], family, "535.261.03", [OWN], companions=True))
+    found = pins(packages.preferences([], family, "535.261.03", [OWN], companions=True))
     assert "nvidia-persistenced" not in found
     assert found["nvidia-tesla"] == ("release *", "-1")
-    assert pins(system.preferences([], family, "535.261.03", [OWN], companions=False))["nvidia-persistenced"][1] == "-1"
+    assert (
+        pins(packages.preferences([], family, "535.261.03", [OWN], companions=False))["nvidia-persistenced"][1] == "-1"
+    )
 
 
 def file(name, version="1", uri=f"{OTHER}/pool/x.deb"):
@@ -149,7 +151,7 @@ def test_what_is_pinned():
     ]
     records = [{"Package": one.name} for one in found]
     records[2]["Source"], records[3]["Source"] = "toolkit-source (1.0)", "toolkit-source"
-    rows = system.rows(found, records, [Choice("cuda", "toolkit", "1")], origins, FAMILIES)
+    rows = packages.rows(found, records, [Choice("cuda", "toolkit", "1")], origins, FAMILIES)
     assert {row["name"]: row["pin"] for row in rows} == {
         "cuda-nvcc-13-0": True,
         "libnvidia-ml1": True,
@@ -169,8 +171,8 @@ def test_what_has_to_go():
         "linux-objects-nvidia-570-server": [Offer("570.172.08-1", OTHER)],
     }
     locked = [{"name": "nvidia-open", "pin": True}]
-    assert system.siblings(locked, family, "580.95.05") == ["nvidia-open-570"]
-    assert system.siblings(locked, family, None) == []
+    assert packages.siblings(locked, family, "580.95.05") == ["nvidia-open-570"]
+    assert packages.siblings(locked, family, None) == []
 
 
 def test_conflicts_of_what_is_pinned():
@@ -179,4 +181,4 @@ def test_conflicts_of_what_is_pinned():
         {"Package": "a", "Conflicts": "b, old-a (<< 2)", "Breaks": "older"},
         {"Package": "c", "Conflicts": "whatever"},
     ]
-    assert system.conflicts(locked, records) == ["old-a", "older"]
+    assert packages.conflicts(locked, records) == ["old-a", "older"]

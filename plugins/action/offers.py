@@ -1,0 +1,86 @@
+"""Controller side of trainrig.gpu.offers: is what the lock names still on offer, before anything is changed."""
+
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock.document import NAME
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock.systems import platform_of
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import listed
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import read_lock
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.system_lock import SystemLocker, SystemLockError
+
+_FIX = "make the lock again with playbooks/lock.yml, or point trainrig_repositories at a mirror that keeps old versions"
+#: A lock may name hundreds of packages; this many say what is the matter.
+_SHOWN = 5
+
+
+class ActionModule(ActionBase):
+    """Returns one refusing finding for each host whose locked system packages are not there any more."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        self.validate_argument_spec({})
+        variables = task_vars or {}
+        hostvars = variables["hostvars"]
+        asked = self._asked(variables)
+        locker = SystemLocker(plain(self._templar.template(variables.get("trainrig_repositories") or {})), "")
+        findings: dict[str, list[dict[str, Any]]] = {name: [] for name in plain(variables["groups"]["all"])}
+        for system, hosts in asked:
+            try:
+                missing = locker.missing(system)
+                text = f"{listed(missing[:_SHOWN])}{f' and {len(missing) - _SHOWN} more' if missing[_SHOWN:] else ''}"
+                cause = "the repository has another version now, or none"
+            except SystemLockError as error:
+                missing, text, cause = ["?"], f"the packages of system {system['name']}", str(error)
+            for name in hosts if missing else []:
+                pool = str(hostvars[name].get("trainrig_pool", "default"))
+                findings[name].append(_finding(name, pool, text, cause))
+        return {"changed": False, "findings": findings}
+
+    @staticmethod
+    def _asked(variables: dict[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:
+        """Each system of the lock with the hosts that it is for and on which something is to be done."""
+        systems = read_lock(str(variables["inventory_dir"]))["systems"] if _is_locked(variables) else []
+        layers, hosts = set(load("packages")["layers"]), plain(variables["groups"]["all"])
+        found = []
+        for system in systems:
+            fitting = []
+            for name in hosts:
+                known = variables["hostvars"][name]
+                planned = plain(known.get("trainrig_plan") or {})
+                mine = layers & set(plain(known.get("group_names") or [])) and planned.get("dirty")
+                pool = str(known.get("trainrig_pool", "default"))
+                platform = platform_of(plain(known.get("trainrig_observation")) or {})
+                if mine and (pool, platform) == (system["pool"], system["platform"]):
+                    fitting.append(name)
+            if fitting:
+                found.append((system, fitting))
+        return found
+
+
+def _is_locked(variables: dict[str, Any]) -> bool:
+    return bool(plain(variables.get("trainrig_lock_digest")))
+
+
+def _finding(host: str, pool: str, text: str, cause: str) -> dict[str, Any]:
+    return {
+        "rule": "lock.not_offered",
+        "severity": "refuse",
+        "layer": "sources",
+        "host": host,
+        "pool": pool,
+        "scope": "host",
+        "summary": f"{NAME} names what is not on offer: {text}",
+        "cause": cause,
+        "action": {"kind": "configure", "text": _FIX},
+        "evidence": [],
+        "phase": "preflight",
+    }
