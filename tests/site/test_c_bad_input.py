@@ -56,6 +56,29 @@ def test_a_bad_stack(checkout, refused, stack, words):
         assert word in output
 
 
+def test_a_declaration_that_was_changed_after_the_lock(checkout, refused):
+    path, before = settings(checkout, '  pytorch: "2.13.0"\n')
+    try:
+        output = " ".join(refused().split())
+    finally:
+        path.write_text(before, encoding="utf-8")
+    assert "inventories/local/stack.lock.yml" in output
+    assert '{"pytorch": "2.13.0"}: the declaration was changed after the lock was made' in output
+    assert "playbooks/lock.yml" in output
+
+
+def test_data_that_were_changed_after_the_lock(checkout, refused):
+    path = checkout.path / "data/nccl.yml"
+    before = path.read_text(encoding="utf-8")
+    path.write_text(before + "# a fact more\n", encoding="utf-8")
+    try:
+        output = " ".join(refused().split())
+    finally:
+        path.write_text(before, encoding="utf-8")
+    assert "files of data/ that the lock was made from were changed after it" in output
+    assert "playbooks/lock.yml" in output
+
+
 def test_a_prefix_without_write_permission(refused, tmp_path):
     # A file where a directory is needed stops root too.
     (tmp_path / "file").write_text("", encoding="utf-8")
