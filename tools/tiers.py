@@ -61,6 +61,15 @@ def no_sshd() -> str | None:
     return None if shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin") else "no sshd (openssh-server)"
 
 
+def no_apt() -> str | None:
+    absent = [name for name in ("apt-get", "gpg", "gpgv") if not shutil.which(name)]
+    return f"no {', '.join(absent)} (apt and gnupg)" if absent else None
+
+
+def no_fresh_root() -> str | None:
+    return needs_root() or (None if shutil.which("mmdebstrap") else "no mmdebstrap")
+
+
 def pytest(*arguments: str) -> list[list[str]]:
     return [[*PYTEST, *arguments]]
 
@@ -82,6 +91,13 @@ TIERS = [
     Tier("ansible", "actions, playbooks and callback through a real Ansible", pytest("-n2", "tests/ansible"), 1),
     Tier("sanity", "ansible-test sanity on a built copy", pytest("tests/sanity"), 3),
     Tier("environment", "environments really built by uv from local wheels", pytest("tests/env"), 2),
+    Tier(
+        "apt",
+        "locks of system packages by real apt, Debian's archive and simulated ones",
+        pytest("tests/apt"),
+        3,
+        no_apt,
+    ),
     Tier("ssh", "bundles over a real SSH daemon: fab and the playbook", pytest("tests/ssh"), 2, no_sshd),
     Tier("site", "make site from a fresh clone: drifts, bad input, an unprivileged user", pytest("tests/site"), 12),
     Tier(
@@ -94,6 +110,9 @@ TIERS = [
 ]
 SLOW = [
     Tier("kills", "make site killed at ten moments, converges", pytest("tests/kills"), 15),
+    Tier(
+        "roots", "the lock's solution against apt's own in fresh Debian roots", pytest("tests/roots"), 2, no_fresh_root
+    ),
     Tier("fuzz", "20,000 mutated bundles", [[str(BIN / "python"), "tests/fuzz/bundles.py", "--count", "20000"]], 10),
 ]
 BENCH = [Tier("bench", "speed ratios from one run", [[str(BIN / "python"), "tests/bench/run.py"]], 3)]
@@ -147,7 +166,7 @@ def main() -> int:
         print(f"  {tier.name:<12} {result}" + (f" in {seconds:.0f} s" if seconds else ""))
     bad = [tier.name for tier, result, _ in results if result == "failed"]
     bad += [tier.name for tier, result, _ in results if result.startswith("skipped") and tier.name in required]
-    left_out = [name for name in ("kills", "fuzz") if name not in {tier.name for tier, _, _ in results}]
+    left_out = [name for name in (tier.name for tier in SLOW) if name not in {tier.name for tier, _, _ in results}]
     if "test" in options.tiers and left_out:
         print(f"  {', '.join(left_out):<12} left out: slow tiers, run them with: make test-slow")
     if bad:
