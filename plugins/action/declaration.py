@@ -14,6 +14,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.inventory_nam
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import message
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import validate
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.declarations import declared, of_the_system
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import LockError, fresh_lock
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, plain
 
@@ -43,6 +44,7 @@ class ActionModule(ActionBase):
         return {
             "changed": False,
             "stack": stack,
+            "beyond": of_the_system(plain(written)),
             "settings": self._settings(variables),
             "members": self._members(variables),
             "lock_digest": lock.get("digest"),
@@ -64,6 +66,8 @@ class ActionModule(ActionBase):
     def _stack(written: Any) -> dict[str, str]:
         where = origin(written) or "variable trainrig_stack"
         stack, problems = validate(plain(written), load("torch"), where)
+        if not problems and of_the_system(plain(written)):  # that takes more of data/ than most runs need
+            problems = declared(plain(written), where)[1]
         for problem in problems:  # the place of the key itself, where this ansible-core knows it
             name = problem["key"].rpartition(".")[2]
             values = written.items() if hasattr(written, "items") else ()

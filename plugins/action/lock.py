@@ -17,10 +17,10 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.environment.uv_option
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock import document, systems, wishes
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.difference import difference
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.installer_settings import uv_settings
-from ansible_collections.trainrig.gpu.plugins.module_utils.resolve import declaration, problem, stack
-from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.answer import FILES
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve import problem, stack
 from ansible_collections.trainrig.gpu.plugins.plugin_utils import lock_files
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load, revision
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.declarations import declared
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_maker import LockError, LockMaker
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_sources import SourceError, locked_source
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, plain
@@ -79,12 +79,12 @@ class ActionModule(ActionBase):
             known = variables["hostvars"][name]
             written = known.get("trainrig_stack") or {}
             where = origin(written) or f"host {name}"
-            declared, wrong = _declared(plain(written), where)
+            checked, wrong = declared(plain(written), where)
             problems += [one for one in wrong if one not in problems]
             seen = plain(known.get("trainrig_observed") or {})
             pool = str(known.get("trainrig_pool", "default"))
             groups = plain(known.get("group_names") or [])
-            found.append(systems.Host(name, pool, groups, declared, seen.get("observation")))
+            found.append(systems.Host(name, pool, groups, checked, seen.get("observation")))
         if problems:
             raise AnsibleActionFail("\n".join(map(problem.message, problems)))
         return found
@@ -114,9 +114,9 @@ class ActionModule(ActionBase):
         self, options: dict[str, Any], hosts: list[systems.Host], locked: list[dict[str, Any]]
     ) -> list[dict[str, Any]]:
         """The profiles to make: those spelled out, else those of the systems, else those that the declarations mean."""
-        declared = [{key: host.stack[key] for key in stack.KEYS} for host in hosts]
+        chosen_by = [{key: host.stack[key] for key in stack.KEYS} for host in hosts]
         wanted = options["profiles"] or systems.profiles(locked)
-        wanted = wanted or _once([wish for one in _once(declared) for wish in wishes.from_stack(one, load("torch"))])
+        wanted = wanted or _once([wish for one in _once(chosen_by) for wish in wishes.from_stack(one, load("torch"))])
         self._stop([found for wish in wanted if (found := wishes.problem(wish, load("torch"), "trainrig_lock"))])
         return wanted
 
@@ -151,16 +151,6 @@ class ActionModule(ActionBase):
     def _stop(problems: list[problem.Problem]) -> None:
         if problems:
             raise AnsibleActionFail("\n".join(map(problem.message, problems)))
-
-
-def _declared(written: Any, where: str) -> tuple[dict[str, Any], list[problem.Problem]]:
-    """A whole declaration, with the lists of what cannot be reached yet."""
-    data = {name: load(name) for name in FILES}
-    declared, problems = declaration.declared(written, data, where)
-    lists = {key: written.get(key) or [] for key in ("gpus", "platforms")} if isinstance(written, dict) else {}
-    for platform in lists.get("platforms", []):
-        problems += declaration.hardware(lists["gpus"], platform, {}, data, where)
-    return {**declared, **lists}, problems
 
 
 def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -8,8 +8,9 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, message
-from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import Seen, select_profile
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import DEFAULT_POOL, Seen, select_profile
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.seen import seen
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import NAME
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import LockError, read_lock, read_requirements
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, plain
@@ -17,7 +18,8 @@ from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, 
 _ARGUMENTS = {
     "observation": {"type": "dict", "required": True},
     "stack": {"type": "dict", "required": True},
-    "pool": {"type": "str", "default": "default"},
+    "pool": {"type": "str", "default": DEFAULT_POOL},
+    "beyond": {"type": "dict", "default": {}},
 }
 
 
@@ -31,6 +33,8 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         _validated, arguments = self.validate_argument_spec(_ARGUMENTS)
         arguments = plain(arguments)
+        host = plain(variables["inventory_hostname"])
+        beyond = [_not_installed(arguments["beyond"], host)] if arguments["beyond"] else []
         groups = plain(variables["group_names"])
         if not any(row["lock"] for row in load("layers")["layers"] if row["layer"] in groups):
             return {
@@ -39,13 +43,13 @@ class ActionModule(ActionBase):
                 "requirements": "",
                 "interpreter": "",
                 "reasons": [],
-                "findings": [],
+                "findings": beyond,
             }
         node: Seen = seen(arguments["observation"], load("gpus"), load("rules"))
         where = origin(variables.get("trainrig_stack")) or "variable trainrig_stack"
         directory = str(variables["inventory_dir"])
         try:
-            chosen = select_profile(read_lock(directory), arguments["stack"], node, where)
+            chosen = select_profile(read_lock(directory), arguments["stack"], node, where, arguments["pool"])
             profile = chosen["profile"] or {}
             requirements = read_requirements(directory, profile) if profile else ""
         except LockError as error:
@@ -56,10 +60,27 @@ class ActionModule(ActionBase):
             "requirements": requirements,
             "interpreter": chosen["interpreter"] or "",
             "reasons": chosen["reasons"],
-            "findings": [_finding(chosen["problem"], plain(variables["inventory_hostname"]))]
-            if chosen["problem"]
-            else [],
+            "findings": beyond + ([_finding(chosen["problem"], host)] if chosen["problem"] else []),
         }
+
+
+def _not_installed(beyond: dict[str, Any], host: str) -> dict[str, Any]:
+    """What is declared of the system, which no layer of this version puts in place: said, not passed over."""
+    said = ", ".join(f"{key}: {value}" for key, value in sorted(beyond.items()))
+    problem: Problem = {
+        "rule": "stack.not_installed",
+        "where": "",
+        "key": NAME,
+        "value": said,
+        "text": "is locked and diagnosed; no layer of this version installs it",
+        "fix": "install the packages that stack.lock.yml names under systems, at their versions, and hold them",
+    }
+    return {
+        **_finding(problem, host),
+        "severity": "warn",
+        "layer": "driver",
+        "action": {"kind": "install", "text": problem["fix"]},
+    }
 
 
 def _finding(problem: Problem, host: str) -> dict[str, Any]:

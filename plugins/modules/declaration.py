@@ -35,6 +35,10 @@ stack:
   description: The declaration with every key filled in.
   type: dict
   returned: always
+beyond:
+  description: What is declared beyond the keys that choose a profile, as it was written.
+  type: dict
+  returned: always
 settings:
   description: Prefix, manifest path and the interpreter that is verified.
   type: dict

@@ -21,9 +21,16 @@ options:
     type: dict
     required: true
   pool:
-    description: The pool of the host.
+    description:
+      - The pool of the host. Profiles of its own pool are for it alone; without any it gets those of V(default).
     type: str
     default: default
+  beyond:
+    description:
+      - What is declared beyond the keys that choose a profile, as M(trainrig.gpu.declaration) returns it. No layer
+        installs it yet; one finding that warns says so.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Changes nothing in any mode.

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.versions import minor, numbers
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve import keys
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, listed, nearest
-from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import NAME, not_text
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import NAME, not_text, unknown_keys
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.wanted import bounds, matching
 
 Data = Mapping[str, Any]
@@ -32,7 +32,7 @@ def declared(stack: Any, data: Data, where: str = "") -> Tuple[Dict[str, str], L
     if not isinstance(stack, Mapping):
         fix = f"write for example {NAME}: {{}}"
         return {}, [_problem("stack.not_a_mapping", where, NAME, str(stack), "must be keys with values", fix)]
-    problems = [_unknown_key(str(key), stack[key], where) for key in stack if key not in (*keys.NAMES, *keys.LISTS)]
+    problems = unknown_keys(stack, where)
     wishes: Dict[str, str] = {}
     for key in keys.KEYS:
         value = stack.get(key.name, key.words[0])
@@ -95,12 +95,6 @@ def _installed(key: str, value: Any) -> Trouble:
     if key == "module":
         return None if value in ("open", "proprietary") else ("is no kernel module", "write open or proprietary")
     return None if _driver_like(str(value)) else ("is no driver version", "write it with all its numbers")
-
-
-def _unknown_key(key: str, value: Any, where: str) -> Problem:
-    close = nearest(key, keys.NAMES)
-    fix = f"did you mean {close}" if close else f"remove it; known keys are {listed((*keys.NAMES, *keys.LISTS))}"
-    return _problem("stack.unknown_key", where, f"{NAME}.{key}", str(value), "unknown key", fix)
 
 
 def _driver_like(value: str) -> bool:

@@ -1,4 +1,4 @@
-"""The keys of `trainrig_stack`: the one list, and which of them a layer of site.yml honours now."""
+"""The keys of `trainrig_stack`: the one list, and which of them choose a profile of the lock."""
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
@@ -10,11 +10,11 @@ class Key(NamedTuple):
     name: str
     words: Tuple[str, ...] = ("auto",)  # fixed values; the first is what a key means that is left out
     free: str = ""  # what else may stand there, for people; empty: nothing else
-    site: bool = False  # a layer honours it
+    profile: bool = False  # a node's profile is chosen by it
 
 
 KEYS = (
-    Key("accelerator", ("auto", "nvidia", "cpu"), site=True),
+    Key("accelerator", ("auto", "nvidia", "cpu"), profile=True),
     Key("driver", ("auto", "keep", "none"), "a branch or an exact version"),
     Key("kernel_module", ("auto", "open", "proprietary")),
     Key("module_build", ("auto", "dkms", "precompiled")),
@@ -22,10 +22,10 @@ KEYS = (
     Key("cuda", ("auto",), "a CUDA version"),
     Key("cudnn", ("auto",), "an exact version"),
     Key("nccl", ("auto", "wheel"), "an exact version"),
-    Key("pytorch", ("auto",), "a release line, a release or bounds", site=True),
-    Key("variant", ("auto", "cpu"), "a CUDA build", site=True),
+    Key("pytorch", ("auto",), "a release line, a release or bounds", profile=True),
+    Key("variant", ("auto", "cpu"), "a CUDA build", profile=True),
     Key("tensorflow", ("auto", "none"), "a release line, a release or bounds"),
-    Key("python", ("auto",), "two numbers", site=True),
+    Key("python", ("auto",), "two numbers", profile=True),
     Key("fabric_manager", ("auto", "off")),
     Key("container_toolkit", ("auto", "off"), "an exact version"),
     Key("origin", ("auto", "nvidia", "distro")),
@@ -33,7 +33,7 @@ KEYS = (
 NAMES = tuple(key.name for key in KEYS)
 #: Lists that stand for nodes which cannot be reached yet.
 LISTS = ("gpus", "platforms")
-SITE = tuple(key.name for key in KEYS if key.site)
+PROFILE = tuple(key.name for key in KEYS if key.profile)
 BY_NAME = {key.name: key for key in KEYS}
 #: Mean nothing without a GPU.
 GPU_KEYS = ("driver", "cuda", "cudnn", "nccl")

@@ -8,8 +8,11 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, TypedDic
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.versions import minor, numbers
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, listed
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import NAME
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.wanted import matching
 
 Profile = Mapping[str, Any]
+#: The pool of a host, and of a profile, that names none.
+DEFAULT_POOL = "default"
 
 
 class SeenGpu(TypedDict):
@@ -42,14 +45,21 @@ class _Refused(Exception):
         self.found = (rule, key, value, text, fix)
 
 
-def select_profile(lock: Mapping[str, Any], stack: Mapping[str, str], seen: Seen, where: str = "") -> Selection:
+def select_profile(
+    lock: Mapping[str, Any], stack: Mapping[str, str], seen: Seen, where: str = "", pool: str = DEFAULT_POOL
+) -> Selection:
     """The first profile of the lock that meets the (validated) declaration and fits the node, or the one problem.
 
-    Profiles stand in the lock in order of preference; they are never mixed.
+    Profiles stand in the lock in order of preference; they are never mixed. Those of the node's own pool are for it
+    alone; a pool that has none gets the default pool's.
     """
     reasons: List[str] = []
+    profiles = list(lock.get("profiles") or [])
+    own = [profile for profile in profiles if profile["pool"] == pool]
     try:
-        profile, interpreter, python = _select(list(lock.get("profiles") or []), stack, seen, reasons)
+        profile, interpreter, python = _select(
+            own or [profile for profile in profiles if profile["pool"] == DEFAULT_POOL], stack, seen, reasons
+        )
     except _Refused as refused:
         rule, key, value, text, fix = refused.found
         problem: Problem = {"rule": rule, "where": where, "key": key, "value": value, "text": text, "fix": fix}
@@ -127,7 +137,7 @@ def _by_version(fitting: List[Profile], profiles: List[Profile], stack: Mapping[
     wanted, variant = stack["pytorch"], stack["variant"]
     has = listed(f"{profile['pytorch']['version']} {profile['pytorch']['variant']}" for profile in profiles)
     fix = f"the lock has {has}: declare one of these, or make the lock again with playbooks/lock.yml"
-    version = [p for p in fitting if wanted in ("auto", p["pytorch"]["version"], minor(p["pytorch"]["version"]))]
+    version = [p for p in fitting if matching([p["pytorch"]["version"]], wanted)]
     if not version:
         text = "this PyTorch exists but is not in the lock for this machine"
         raise _Refused("profile.pytorch", f"{NAME}.pytorch", wanted, text, fix)

@@ -1,4 +1,4 @@
-"""Checks what a user declares in `trainrig_stack`, before any node is contacted."""
+"""Checks the part of `trainrig_stack` that chooses a profile of the lock, before any node is contacted."""
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
@@ -9,9 +9,10 @@ from typing import Any, Dict, List, Mapping, Tuple
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.versions import minor, numbers
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve import keys
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, listed, nearest
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.wanted import matching
 
-#: What may be declared for site.yml; each is `auto` when it is left out.
-KEYS = keys.SITE
+#: What a profile is chosen by; each is `auto` when it is left out. declaration.py checks the other keys.
+KEYS = keys.PROFILE
 ACCELERATORS = tuple(sorted(keys.BY_NAME["accelerator"].words))
 NAME = "trainrig_stack"
 #: What people write for an accelerator; by its letters `gpu` is nearest to `cpu`, which nobody means by it.
@@ -25,7 +26,7 @@ def validate(stack: Any, torch: Mapping[str, Any], where: str = "") -> Tuple[Dic
     if not isinstance(stack, Mapping):
         text = "must be keys with values, one a line"
         return {}, [_problem("stack.not_a_mapping", where, NAME, str(stack), text, f"write for example {NAME}: {{}}")]
-    problems = [_unknown_key(str(key), stack[key], where) for key in stack if key not in (*KEYS, *keys.LISTS)]
+    problems = unknown_keys(stack, where)
     declared: Dict[str, str] = dict.fromkeys(KEYS, "auto")
     for key in KEYS:
         value = stack.get(key, "auto")
@@ -41,9 +42,8 @@ def validate(stack: Any, torch: Mapping[str, Any], where: str = "") -> Tuple[Dic
 
 
 def releases(torch: Mapping[str, Any], wanted: str) -> List[str]:
-    """The releases that `auto`, a release line (2.13) or an exact version means, newest first."""
-    known = sorted(torch["releases"], key=numbers, reverse=True)
-    return [version for version in known if wanted in ("auto", version, minor(version))]
+    """The releases that `auto`, a release line (2.13), an exact version or bounds mean, newest first."""
+    return matching(torch["releases"], wanted)
 
 
 def offered_variants(torch: Mapping[str, Any], version: str) -> List[str]:
@@ -52,14 +52,15 @@ def offered_variants(torch: Mapping[str, Any], version: str) -> List[str]:
     return ["cpu", *sorted(key for key in line if key in torch["variants"])]
 
 
+def unknown_keys(stack: Mapping[str, Any], where: str) -> List[Problem]:
+    known = (*keys.NAMES, *keys.LISTS)
+    return [_unknown_key(str(key), stack[key], where) for key in stack if key not in known]
+
+
 def _unknown_key(key: str, value: Any, where: str) -> Problem:
-    if key in keys.NAMES:
-        text = "no layer of site.yml honours this key yet; playbooks/resolve.yml answers what it would mean"
-        fix = f"remove it; keys that are honoured are {listed(KEYS)}"
-        return _problem("stack.unknown_key", where, f"{NAME}.{key}", str(value), text, fix)
-    close = nearest(key, KEYS)
-    fix = f"did you mean {close}?" if close else f"remove it; known keys are {listed(KEYS)}"
-    return _problem("stack.unknown_key", where, f"{NAME}.{key}", str(value), "unknown key", fix.rstrip("?"))
+    close = nearest(key, keys.NAMES)
+    fix = f"did you mean {close}" if close else f"remove it; known keys are {listed((*keys.NAMES, *keys.LISTS))}"
+    return _problem("stack.unknown_key", where, f"{NAME}.{key}", str(value), "unknown key", fix)
 
 
 def not_text(key: str, value: Any, where: str) -> Problem:

@@ -109,3 +109,15 @@ def test_the_committed_lock_has_the_hashes_of_the_data():
 )
 def test_code_for_one_capability_runs_on_another(compiled, capability, answer):
     assert profile.runs_on(compiled, capability) is answer
+
+
+def test_profiles_of_a_pool_are_for_it_alone():
+    seen = {"platform": "linux-x86_64", "pythons": [("/usr/bin/python3", "3.12.3")], "gpus": [], "gpu_on_pci": False}
+    declared = stack.validate({}, TORCH)[0]
+    own = [{**row, "pool": "b", "name": "own"} for row in LOCK["profiles"] if row["name"] == "cpu"]
+    lock = {"profiles": [*LOCK["profiles"], *own]}
+    names = {
+        pool: profile.select_profile(lock, declared, seen, pool=pool)["profile"]["name"]
+        for pool in ("b", "c", "default")
+    }
+    assert names == {"b": "own", "c": "cpu", "default": "cpu"}
