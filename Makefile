@@ -33,7 +33,7 @@ setup-dev:
 test: setup-dev ## Run every test this machine can run in reasonable time
 	@"$(BIN)/python" tools/tiers.py test --require "$(REQUIRE)"
 
-test-slow: setup-dev ## Run the slow tiers (kills, long fuzz)
+test-slow: setup-dev ## Run the slow tiers (kills, fresh Debian roots, long fuzz)
 	@"$(BIN)/python" tools/tiers.py test-slow
 
 fuzz: setup-dev ## Run the long fuzz of the observation parsers
