@@ -36,6 +36,9 @@ def wrong(answer: Data, gpus: list[str], platform: str, data: Data) -> list[str]
     for name in ("nccl", "cudnn"):
         if made[name] != pinned.get(name, build.get(name)):
             troubles.append(f"{variant} does not pin {name} {made[name]}")
+    archive = data["packages"]["platforms"][platform.rpartition("-")[0]].get("distro") or {}
+    if made["nccl"] and made["system_nccl"] not in (None, made["nccl"], archive.get("nccl")):
+        troubles.append(f"nobody has NCCL {made['system_nccl']}")
     code = build.get("aarch64" if arm else "compute_capabilities")
     rows = [data["gpus"]["gpus"][gpu] for gpu in dict.fromkeys(gpus)]
     troubles += [f"no code for {row['compute_capability']}" for row in rows if code and not covered(code, row)]

@@ -116,7 +116,7 @@ def platform_row(platform: str, data: Data) -> Row:
         "distro_newest": distro.get("newest") or {},
         "distro_fabric_manager": bool(distro.get("fabric_manager")),
         "distro_cuda": distro.get("cuda"),
-        "distro_nccl": distro.get("nccl"),
+        "distro_nccl": distro.get("nccl") or "",  # so that "is it the archive's?" has an answer everywhere
         "distro_versions": list(distro.get("newest", {}).values()),
         "source": own,
         "distro_source": cite("packages", distro, data) or own,

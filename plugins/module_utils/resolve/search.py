@@ -113,7 +113,7 @@ class Search:
         wishes, near = self.question.wishes, near or {}
         stage = stages.of(wishes["accelerator"])
         self.gpus, self.several, self.data = stage.gpus, stage.several, stage.data
-        self.given: Dict[str, Row] = {**stage.given, "wish": _wish_row(wishes, stage.given["platform"])}
+        self.given: Dict[str, Row] = {**stage.given, "wish": _wish_row(wishes)}
         self._judge = Judge(stage.book, self.given, stage.several)
         software = Software(wishes, self.given, stage.data, stage.made)
         self._drivers = _Kept(Drivers(wishes, self.given, stage.data, stage.made).rows(near.get("driver")))
@@ -260,14 +260,12 @@ def settled(question: Question) -> Question:
     return question._replace(wishes=wishes)
 
 
-def _wish_row(wishes: Mapping[str, str], platform: Row) -> Row:
+def _wish_row(wishes: Mapping[str, str]) -> Row:
     """Declared values as rules compare them; what is left to choose is not known."""
     row: Row = {key: None if value in ("auto", "wheel") else value for key, value in wishes.items()}
     if row["cuda"]:
         row["cuda"] = ".".join(map(str, numbers(row["cuda"])[:2]))
     row["fabric_manager"] = wishes["fabric_manager"]
-    # "" where packages come from elsewhere: "is it the archive's?" then has an answer, and it is no.
-    row["archive_nccl"] = (platform["distro_nccl"] if wishes["origin"] == "distro" else None) or ""
     if row["container_toolkit"] == "off":
         row["container_toolkit"] = None
     row["gpu_keys"] = ", ".join(key for key in GPU_KEYS if wishes[key] not in BY_NAME[key].words)

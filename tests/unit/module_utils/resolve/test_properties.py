@@ -23,7 +23,7 @@ VALUES = {
     "kernel_module": ["open", "proprietary"],
     "cuda": sorted({name[:4] for name in DRIVERS["cuda_toolkits"]}),
     "cudnn": ["9.10.2.21", "9.20.0.48"],
-    "nccl": ["2.19.3", "2.27.5", "2.28.9", "2.29.7"],
+    "nccl": ["2.19.3", "2.22.3", "2.27.5", "2.28.9", "2.29.7"],
     "pytorch": [*TORCH["releases"], *TORCH["lines"], ">=2.6", ">=2.1,<2.11"],
     "variant": [name for name in TORCH["variants"] if name != "cpu"],
     "tensorflow": [*DATA["tensorflow"]["releases"], ">=2.15"],
