@@ -131,6 +131,19 @@ def test_a_vanished_version(lock, own_nvidia_repository):
     assert lock({"driver": "580"}, gpus=["L40S"], nvidia=place)["resolution"]["driver"]["version"] == "580.178.04"
 
 
+def test_what_is_not_on_offer_any_more(lock, own_nvidia_repository, simulated_ubuntu_repository):
+    places = {"nvidia": at(own_nvidia_repository), "ubuntu": at(simulated_ubuntu_repository)}
+    system = lock({"driver": "580"}, nvidia=places["nvidia"])
+    locker = SystemLocker(places, "")
+    assert locker.missing(system) == []
+    index = own_nvidia_repository.indexes[0]
+    index.drop("libnvidia-compute-580", "580.178.04-1ubuntu1")
+    index.wrong_hash("nvidia-fabricmanager", "580.178.04-1")
+    own_nvidia_repository.publish()
+    gone = ["libnvidia-compute-580=580.178.04-1ubuntu1", "nvidia-fabricmanager=580.178.04-1"]
+    assert locker.missing(system) == gone, "another version only, and another file of the same name"
+
+
 @pytest.mark.parametrize("signature", ["stranger", "tampered", "missing"])
 def test_a_bad_signature(lock, own_nvidia_repository, signature):
     own_nvidia_repository.publish(signature=signature)
