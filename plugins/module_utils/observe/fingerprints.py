@@ -7,6 +7,8 @@ layer was applied, so that the one look at a node needs nothing but the node. Ki
 * ``links``: path -> {state, target}
 * ``absent``: path -> {state}
 * ``environments``: {path, requirements} -> what ``environment_state`` says of a Python environment
+* ``packages``: name -> {state, version}; ``holds``: name -> {state}
+* ``units``: name -> {state, enabled}; ``modules``: name -> {state}
 """
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
@@ -17,6 +19,7 @@ import os
 import stat
 from typing import Any, Callable, Dict, List, Mapping
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe import system_state
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.environment_state import environment_state
 
 State = Dict[str, Any]
@@ -25,11 +28,13 @@ Fingerprints = Dict[str, Dict[str, State]]  # kind -> name -> state
 
 def take(resources: Mapping[str, Any]) -> Fingerprints:
     """The present state of one layer's resources. Never raises: what cannot be read says so in ``unreadable``."""
-    return {
-        kind: {_name(entry): _look(look, entry) for entry in resources[kind]}
-        for kind, look in _KINDS.items()
-        if isinstance(resources.get(kind), list)
-    }
+    found: Fingerprints = {}
+    for kind in KINDS:
+        entries = resources.get(kind)
+        if isinstance(entries, list):
+            look = _EACH.get(kind)
+            found[kind] = {_name(entry): _look(look, entry) for entry in entries} if look else _together(kind, entries)
+    return found
 
 
 def _name(entry: Any) -> str:
@@ -42,6 +47,14 @@ def _look(look: Callable[[Any], State], entry: Any) -> State:
     except Exception as error:
         # Whatever is wrong with one resource must not cost the look at the node.
         return {"unreadable": f"{type(error).__name__}: {error}"}
+
+
+def _together(kind: str, names: List[str]) -> Dict[str, State]:
+    """Of these the node is asked once for all."""
+    try:
+        return _ALL[kind](names) if names else {}
+    except Exception as error:
+        return {name: {"unreadable": f"{type(error).__name__}: {error}"} for name in names}
 
 
 def _file(path: str) -> State:
@@ -83,12 +96,18 @@ def _environment(entry: Mapping[str, Any]) -> State:
     return dict(environment_state(entry["path"], requirements))
 
 
-_KINDS: Dict[str, Callable[[Any], State]] = {
+_EACH: Dict[str, Callable[[Any], State]] = {
     "files": _file,
     "links": _link,
     "absent": _absent,
     "environments": _environment,
 }
+_ALL: Dict[str, Callable[[List[str]], Dict[str, State]]] = {
+    "packages": system_state.packages,
+    "holds": system_state.holds,
+    "units": system_state.units,
+    "modules": system_state.modules,
+}
 
 #: The resource kinds that meta/resources.yml may name.
-KINDS: List[str] = sorted(_KINDS)
+KINDS: List[str] = sorted([*_EACH, *_ALL])

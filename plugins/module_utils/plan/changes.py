@@ -76,7 +76,16 @@ def _resource_changes(kind: str, name: str, before: Mapping[str, Any], now: Mapp
 
 
 #: How a reason calls each resource kind of meta/resources.yml.
-_WORDS = {"files": "file", "absent": "path", "links": "link", "environments": "environment"}
+_WORDS = {
+    "files": "file",
+    "absent": "path",
+    "links": "link",
+    "environments": "environment",
+    "packages": "package",
+    "holds": "hold of",
+    "units": "unit",
+    "modules": "kernel module",
+}
 #: Recorded to make the next look cheap; a difference alone means nothing (the exact check found no problem).
 _EVIDENCE_ONLY = {"stat_digest", "problems", "unreadable"}
 
@@ -89,4 +98,6 @@ def _change(kind: str, name: str, key: str, old: Any, new: Any) -> str:
         return f"{word} {name} was edited"
     if key == "packages":
         return f"{word} {name}: packages differ from what was installed"
+    if key == "version":
+        return f"{word} {name} moved {old} -> {new}"
     return f"{word} {name}: {key} moved {old} -> {new}"
