@@ -27,9 +27,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "collections")]
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.node.files import write_atomically  # noqa: E402
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.index_client import ReadError  # noqa: E402
 
 from tools.refresh import report, torch_facts, yaml_edit  # noqa: E402
-from tools.refresh.client import ReadError  # noqa: E402
 from tools.refresh.reading import Reading, package_names  # noqa: E402
 
 

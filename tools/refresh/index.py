@@ -19,13 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.uv_options import mask
-
-from tools.refresh.client import Answer, Client, ReadError, shown
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.index_client import Answer, Client, ReadError, shown
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.remote_file import RemoteFile, opened
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
-#: The directory of a wheel of some ten thousand files, and what newer wheels have just before it: METADATA.
-TAIL_BYTES = 1 << 21
-_PIECE_BYTES = 1 << 16
 
 
 class Places(NamedTuple):
@@ -91,14 +88,12 @@ def metadata(client: Client, file: File) -> tuple[str, str] | None:
         if file.metadata_sha256 and digest != file.metadata_sha256:
             raise ReadError(f"METADATA of {file.name} is not what {file.place} says: sha256 {digest}. {_OTHER_INDEX}")
         return answer.body.decode("utf-8", "replace"), "metadata file"
-    parts = urllib.parse.urlsplit(file.url)
     try:
-        if parts.scheme in ("", "file"):
-            return _from_archive(Path(urllib.parse.unquote(parts.path)).open("rb")), "wheel on this machine"
-        tail = client.get(file.url, span=f"-{TAIL_BYTES}")
-        if not tail.body:
+        stream = opened(client, file.url)
+        if stream is None:
             return None
-        return _from_archive(_Remote(client, file.url, tail)), "byte range of the wheel"
+        way = "byte range of the wheel" if isinstance(stream, RemoteFile) else "wheel on this machine"
+        return _from_archive(stream), way
     except (OSError, zipfile.BadZipFile, StopIteration) as error:
         text = mask(str(error)) or "it has no METADATA"
         raise ReadError(f"{file.name} of {file.place} is no readable wheel: {text}. {_OTHER_INDEX}") from error
@@ -186,42 +181,9 @@ def _beside(url: str) -> str:
     return urllib.parse.urlunsplit(parts._replace(path=parts.path + ".metadata", fragment=""))
 
 
-def _from_archive(stream: Any) -> str:
+def _from_archive(stream: RemoteFile | io.BufferedReader) -> str:
     with stream, zipfile.ZipFile(stream) as archive:
         name = next(
             name for name in archive.namelist() if name.endswith(".dist-info/METADATA") and name.count("/") == 1
         )
         return archive.read(name).decode("utf-8", "replace")
-
-
-class _Remote(io.RawIOBase):
-    """A file of which the end is here; other parts are fetched when they are read."""
-
-    def __init__(self, client: Client, url: str, tail: Answer) -> None:
-        super().__init__()
-        self._client, self._url, self._total = client, url, tail.total
-        self._start, self._held, self._position = tail.total - len(tail.body), tail.body, 0
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._total}[whence]
-        self._position = max(0, base + offset)
-        return self._position
-
-    def read(self, size: int = -1) -> bytes:
-        end = self._total if size < 0 else min(self._total, self._position + size)
-        if self._position < self._start or end > self._start + len(self._held):
-            last = min(self._total, max(end, self._position + _PIECE_BYTES)) - 1
-            self._held = self._client.get(self._url, span=f"{self._position}-{last}").body
-            self._start = self._position
-        piece = self._held[self._position - self._start : end - self._start]
-        self._position += len(piece)
-        return piece

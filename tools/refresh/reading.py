@@ -10,9 +10,9 @@ from typing import Any
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.versions import minor, numbers
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.installer_settings import uv_settings
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.index_client import Client, ReadError, shown
 
 from tools.refresh import index, torch_facts
-from tools.refresh.client import Client, ReadError, shown
 
 PACKAGE = "torch"
 

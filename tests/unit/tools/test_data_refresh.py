@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 
 import pytest
+from ansible_collections.trainrig.gpu.plugins.plugin_utils import remote_file
 
 from tests.support.simulated_index import wheel
-from tools.refresh import index
 
 NCCL_BEFORE = 'nccl: "2.30.7", cudnn: "9.24.0.43", cuda_toolkit'
 NCCL_WRONG = NCCL_BEFORE.replace("2.30.7", "2.30.4")
@@ -128,8 +128,8 @@ class TestWaysToReadMetadata:
 
     @pytest.mark.parametrize("tail", [1 << 21, 700])
     def test_by_byte_range(self, place, monkeypatch, tail):
-        monkeypatch.setattr(index, "TAIL_BYTES", tail)
-        monkeypatch.setattr(index, "_PIECE_BYTES", 64)
+        monkeypatch.setattr(remote_file, "_TAIL_BYTES", tail)
+        monkeypatch.setattr(remote_file, "_PIECE_BYTES", 64)
         place.all_releases()
         opened = place.index(beside=False, ranges=True)
         place.change(NCCL_BEFORE, NCCL_WRONG)

@@ -1,5 +1,6 @@
 """Asks addresses of the user's own settings: proxy, certificates, credentials and retries as pip and uv have them."""
 
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
 import base64
@@ -11,14 +12,15 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.uv_options import mask
 
 _BUSY = (429, 500, 502, 503, 504)  # worth asking again
 _PROXIES = {"http": ("HTTP_PROXY", "http_proxy"), "https": ("HTTPS_PROXY", "https_proxy")}
+_TIMEOUTS = ("UV_HTTP_TIMEOUT", "UV_REQUEST_TIMEOUT", "HTTP_TIMEOUT")
 
 
 class ReadError(Exception):
@@ -36,34 +38,35 @@ class Answer(NamedTuple):
 
 
 class Client:
-    """`env`: the variables that uv would get. Counts its requests and the bytes they brought."""
+    """`env`: the variables that uv would get; `addresses`: those of the indexes, where credentials may stand.
+
+    Counts its requests and the bytes they brought.
+    """
 
     def __init__(self, env: Mapping[str, str], addresses: Iterable[str]) -> None:
         self.requests = 0
         self.bytes = 0
-        self._timeout = float(env.get("UV_HTTP_TIMEOUT") or 30)
-        self._tries = 1 + int(env.get("UV_HTTP_RETRIES") or 3)
+        self._timeout = _number(env, _TIMEOUTS, 30)
+        self._tries = 1 + _number(env, ("UV_HTTP_RETRIES",), 3)
         trusted = env.get("UV_INSECURE_HOST", "").replace(",", " ").split()
         self._trusted = {host.partition(":")[0] for host in trusted}
         self._checked = _opener(env, _context(env))
         self._unchecked = _opener(env, _unchecked_context()) if trusted else self._checked
-        parts = [urllib.parse.urlsplit(address) for address in addresses]
         # An index names its files without the credentials of its own address.
-        self._credentials = {(part.hostname, part.port): _pair(part) for part in parts if part.username}
+        self._credentials = {_server(address): pair for address in addresses if (pair := _pair(address))}
 
     def get(self, url: str, accept: str = "*/*", span: str = "") -> Answer:
         """The content; with `span` (as in a Range header) a part of it, or no content where parts are not served."""
         parts = urllib.parse.urlsplit(url)
         if parts.scheme in ("", "file"):
             return _local(Path(urllib.parse.unquote(parts.path)), url)
-        # Not sent on where a redirect leads: that may be another host.
-        bare = parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="")
-        request = urllib.request.Request(urllib.parse.urlunsplit(bare), headers={"Accept": accept})
-        if pair := _pair(parts) if parts.username else self._known(parts):
-            request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
-        if span:
-            request.add_header("Range", f"bytes={span}")
+        headers = {"Accept": accept, **({"Range": f"bytes={span}"} if span else {})}
+        pair = _pair(url) or self._known(url)
         for left in reversed(range(self._tries)):
+            # urllib writes the proxy into a request: sent again, it would go through HTTPS's tunnel in the clear.
+            request = urllib.request.Request(_bare(url), headers=headers)
+            if pair:
+                request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(pair.encode()).decode()}")
             try:
                 return self._once(request, span)
             except urllib.error.HTTPError as error:
@@ -90,11 +93,11 @@ class Client:
             total = int(whole) if whole.isdigit() else len(body)
             return Answer(answer.status, body, answer.headers.get_content_type(), answer.url, total)
 
-    def _known(self, parts: urllib.parse.SplitResult) -> str:
-        if pair := self._credentials.get((parts.hostname, parts.port)):
+    def _known(self, url: str) -> str:
+        if pair := self._credentials.get(_server(url)):
             return pair
         with contextlib.suppress(OSError, netrc.NetrcParseError):
-            if found := netrc.netrc().authenticators(parts.hostname or ""):
+            if found := netrc.netrc().authenticators(urllib.parse.urlsplit(url).hostname or ""):
                 return f"{found[0]}:{found[2]}"
         return ""
 
@@ -104,8 +107,46 @@ def shown(url: str) -> str:
     return mask(url).partition("#")[0].partition("?")[0]
 
 
-def _pair(parts: urllib.parse.SplitResult) -> str:
-    return f"{urllib.parse.unquote(parts.username or '')}:{urllib.parse.unquote(parts.password or '')}"
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Credentials go along to the same server, and to no other."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        led = super().redirect_request(req, fp, code, msg, headers, _bare(newurl))
+        if led:
+            led.remove_header("Proxy-authorization")  # comes again where a proxy is asked again
+            header = req.get_header("Authorization")
+            if header and _server(led.full_url) == _server(req.full_url):
+                led.add_unredirected_header("Authorization", header)
+        return led
+
+
+def _server(url: str) -> tuple[str, str | None, int | None]:
+    """Whom credentials are for. Those of HTTPS are not for HTTP on the same host."""
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
+
+
+def _bare(url: str) -> str:
+    """An address as it is asked: credentials go into a header."""
+    parts = urllib.parse.urlsplit(url)
+    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment=""))
+
+
+def _number(env: Mapping[str, str], names: Sequence[str], default: int) -> int:
+    """The first of these variables that is set."""
+    name = next((name for name in names if env.get(name)), "")
+    if name and not env[name].isdecimal():
+        raise ReadError(f"{name}: {env[name]}: is no whole number. To fix it: write one, such as {default}")
+    return int(env[name]) if name else default
+
+
+def _pair(url: str) -> str:
+    """user:password of an address, empty where it has none."""
+    parts = urllib.parse.urlsplit(url)
+    quoted = f"{parts.username}:{parts.password or ''}" if parts.username else ""
+    return urllib.parse.unquote(quoted)
 
 
 def _context(env: Mapping[str, str]) -> ssl.SSLContext:
@@ -135,7 +176,7 @@ def _opener(env: Mapping[str, str], context: ssl.SSLContext) -> urllib.request.O
         for scheme, names in _PROXIES.items()
         if (proxy := next((env[name] for name in names if env.get(name)), everywhere))
     }
-    handlers = [urllib.request.ProxyHandler(proxies), urllib.request.HTTPSHandler(context=context)]
+    handlers = [urllib.request.ProxyHandler(proxies), urllib.request.HTTPSHandler(context=context), _Redirects()]
     return urllib.request.build_opener(*handlers)
 
 
