@@ -10,7 +10,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 BIN := $(CURDIR)/.venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help site plan verify test test-slow fuzz bench lint docs data-refresh setup setup-dev clean
+.PHONY: help site plan verify test test-slow fuzz bench lint docs data-refresh lab lab-clean setup setup-dev clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,12 @@ docs: setup-dev ## Write the generated parts of docs/ again
 
 data-refresh: setup ## Compare data/torch.yml with the package index; ARGS=--write writes what differs
 	@"$(BIN)/python" tools/data_refresh.py $(ARGS)
+
+lab: setup ## Make throw-away nodes here (root, Debian); ARGS="--nodes 4 --base debian13"
+	@"$(BIN)/python" -m tools.lab up $(ARGS)
+
+lab-clean: setup ## Remove them and all that was made for them
+	@"$(BIN)/python" -m tools.lab clean $(ARGS)
 
 clean: ## Remove the environment and caches of this checkout (reports stay)
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .ansible .hypothesis
