@@ -1,6 +1,7 @@
 """`fab bundle HOST...`: saves what nodes are by plain SSH, where Ansible cannot run on them.
 
 Needs Fabric only, no Ansible: `pip install fabric` (pyproject.toml names the release).
+`fab adopt NAME`: makes an inventory of the nodes that a mail names; it also needs PyYAML and OpenSSH's client.
 """
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
@@ -96,3 +97,56 @@ def _log_in(connection: Connection, shell: str) -> tuple[ssh.Execute, Callable[[
         hint = "; log in once with ssh and compare its key" if "known_hosts" in str(error) else ""
         raise ssh.Unreachable(f"{error or type(error).__name__}{hint}") from error
     return ssh.over_transport(connection.transport, shell), connection.close
+
+
+@task(
+    positional=["name"],
+    iterable=["hosts"],
+    auto_shortflags=False,
+    help={
+        "name": "the inventory: inventories/NAME, or a path",
+        "hosts": "a line such as 'ssh -p 20022 root@203.0.113.7', or hosts; may be given several times",
+        "file": "a file that holds such lines, a saved mail for example; - is standard input",
+        "key": "our key that goes on the nodes (default: the first of ~/.ssh/id_*.pub)",
+        "password": "ask once, without echo, for the password that the nodes have now",
+        "accept-new-host-keys": "believe host keys that are not known yet, without asking",
+        "private-network": "the network by which the nodes reach each other, such as 10.0.0.0/16",
+        "pool": "the pool of these nodes: what trains together",
+        "bundles": "directory that gets the first look, one bundle a host",
+    },
+)
+def adopt(
+    context: Any,
+    name: str,
+    hosts: list[str],
+    file: str = "",
+    key: str = "",
+    password: bool = False,
+    accept_new_host_keys: bool = False,
+    private_network: str = "",
+    pool: str = "",
+    bundles: str = "bundles",
+) -> None:
+    """Make or update an inventory from lines like `ssh -p 20022 root@203.0.113.7`: docs/adopt.md."""
+    # Here, so that `fab bundle` needs no PyYAML.
+    from ansible_collections.trainrig.gpu.plugins.plugin_utils import adopt as adopting
+
+    config = getattr(context.config, "_runtime_ssh_path", None)  # fab -S FILE
+    try:
+        status = adopting.run(
+            adopting.Request(
+                name=name,
+                texts=adopting.texts(hosts, file),
+                key=key or None,
+                password=password,
+                accept=accept_new_host_keys,
+                network=private_network or None,
+                pool=pool or None,
+                config=Path(config).absolute() if config else None,
+                bundles=Path(bundles),
+            )
+        )
+    except adopting.Stop as stop:
+        raise Exit(str(stop), 2) from stop
+    if status:
+        raise Exit(code=status)
