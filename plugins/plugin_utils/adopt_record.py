@@ -132,9 +132,8 @@ def _addresses(good: Sequence[Visit], hosts: Hosts, wanted: str | None) -> list[
         one.private_address = present if kept else found[one.name]
         if one.private_address is None:
             where = f"in {wanted}" if wanted else "that is private"
-            notes.append(
-                f"{one.name}: no address {where} and is its own; set trainrig_private_address where several train together"
-            )
+            fix = "set trainrig_private_address where several nodes train together"
+            notes.append(f"{one.name}: no address {where} and its own; {fix}")
     return notes
 
 

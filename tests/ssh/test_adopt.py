@@ -32,7 +32,7 @@ class Run(NamedTuple):
     def row(self, host: str) -> str:
         """The host's line of the table at the end."""
         table = self.text[self.text.index("HOST ") :].splitlines()
-        return next(line for line in table if line.startswith(host + " "))
+        return next(line for line in table if line.startswith((host + " ", host + ":")))
 
 
 class Desk:
