@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 NODES = ["node-1", "node-2", "node-3"]
 #: What a boot writes on a node by itself.
 _BOOT = (
-    *("/etc/.pwd.lock", "/etc/.updated", "/etc/hostname", "/etc/systemd/system", "/var/.updated"),
-    *("/var/lib/systemd/", "/var/log/", "/var/cache/", "/var/lib/private", "/var/tmp/"),
+    *("/etc/.pwd.lock", "/etc/.updated", "/var/.updated"),
+    *("/var/lib/systemd/", "/var/log/", "/var/tmp/systemd-private-"),
 )
 
 

@@ -28,6 +28,8 @@ _INCLUDE = [
     *("openssh-server", "sudo", "python3", "python3-apt"),
     *("ca-certificates", "curl", "iproute2", "iputils-ping"),
 ]
+#: Of some releases only; with it users may ping.
+_INCLUDE_MORE = {"debian13": ["linux-sysctl-defaults"]}
 #: What waits for a network that is there at once or for a terminal that never comes, and apt runs nobody asked for.
 _MASKED = [
     *("systemd-networkd-wait-online.service", "systemd-resolved.service"),
@@ -109,7 +111,8 @@ def build(wanted: Recipe, proxy: str) -> Path:
     root, log = made / "root", _directory() / f"{wanted.name}.log"
     made.mkdir(parents=True)
     settings = [f'Acquire::{kind}::Proxy "{proxy}"' for kind in ("http", "https")] + wanted.apt_settings.splitlines()
-    command = ["mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(_INCLUDE)}"]
+    packages = [*_INCLUDE, *_INCLUDE_MORE.get(wanted.name, [])]
+    command = ["mmdebstrap", "--mode=root", "--variant=minbase", f"--include={','.join(packages)}"]
     command += [f"--aptopt={line}" for line in settings] + ["--dpkgopt=force-unsafe-io"]
     with log.open("wb") as stream:
         words = [*command, known()[wanted.name][0], str(root), *wanted.sources]
@@ -139,6 +142,8 @@ def _finish(root: Path, wanted: Recipe) -> None:
         for number, path in enumerate(wanted.authorities):
             shutil.copy(path, root / f"usr/local/share/ca-certificates/lab-{number}.crt")
         run("chroot", root, "update-ca-certificates")
+    for name in ("etc/.updated", "var/.updated"):  # else each first boot does again what the packages did
+        (root / name).touch()
 
 
 def prune(in_use: Iterable[Path]) -> None:

@@ -6,6 +6,8 @@ On disk: `seed` (see seed.py), `layers/NN-NAME` (snapshots), `upper` (what was w
 
 from __future__ import annotations
 
+import contextlib
+import filecmp
 import os
 import shutil
 import signal
@@ -19,9 +21,10 @@ from tools.lab import machine, network, seed
 from tools.lab.machine import run
 from tools.lab.names import LabError, NodeSpec, machine_name
 
-#: Where systemd-nspawn keeps locks and mount points. It never removes them.
+#: Where systemd-nspawn keeps a mount point for each machine. It never removes them.
 _RUNTIME = Path("/run/systemd/nspawn")
 _BOOT = Path(__file__).with_name("boot-node")
+_OPAQUE = "trusted.overlay.opaque"
 #: A node that is told to stop is usually gone in a second; a busy machine may take longer.
 _STOP_SECONDS = 30
 _BOOT_SECONDS = 120
@@ -48,7 +51,7 @@ class Node:
 
     @property
     def upper(self) -> Path:
-        """What was written on the node since its last snapshot, or ever: files, 0:0 devices for what was removed."""
+        """overlayfs' own record of what was written since: files, and 0:0 devices for what was removed."""
         return self.directory / "upper"
 
     @property
@@ -87,7 +90,7 @@ class Node:
         # What a power cut left of overlayfs' own.
         shutil.rmtree(self.directory / "work", ignore_errors=True)
         (self.directory / "work").mkdir()
-        lower = ":".join(map(str, [*reversed(self._layers()), self.directory / "seed", self.base]))
+        lower = ":".join(map(str, self._below()))
         # Each node has a control group of its own: by the service manager, or by us.
         keep = [] if machine.has_service_manager() else ["--keep-unit"]
         nspawn = [
@@ -108,7 +111,9 @@ class Node:
         ]
         groups = machine.make_groups(self.machine)
         words = network.inside("unshare", "--mount", _BOOT, self.directory, lower, *groups, "--", *nspawn)
-        machine.detach(*words, output=self.log, environment={"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"})
+        # One starts a node at a time, and locks of systemd-nspawn's own would be left behind.
+        settings = {"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1", "SYSTEMD_NSPAWN_LOCK": "0"}
+        machine.detach(*words, output=self.log, environment=settings)
 
     def wait_ready(self, seconds: float = _BOOT_SECONDS) -> None:
         """Until its SSH daemon answers."""
@@ -143,6 +148,10 @@ class Node:
     def _layers(self) -> list[Path]:
         return sorted((self.directory / "layers").glob("[0-9]*-*"))
 
+    def _below(self) -> list[Path]:
+        """The layers under what is written now, the topmost first."""
+        return [*reversed(self._layers()), self.directory / "seed", self.base]
+
     @property
     def snapshots(self) -> list[str]:
         return [path.name.partition("-")[2] for path in self._layers()]
@@ -165,16 +174,16 @@ class Node:
         shutil.rmtree(self.upper, ignore_errors=True)
 
     def changed(self) -> dict[str, str]:
-        """Every path in the upper layer, /etc/hosts say, and whether it was `written` or `removed` there."""
+        """Every path whose content, owner or mode differs from the last snapshot's: `written` or `removed`."""
+        below = self._below()
         found: dict[str, str] = {}
         for directory, folders, files in os.walk(self.upper):
             for name in [*folders, *files]:
                 path = Path(directory, name)
-                status = path.lstat()
-                if stat.S_ISDIR(status.st_mode) and any(path.iterdir()):
-                    continue  # a directory is named by what is in it
-                removed = stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
-                found["/" + str(path.relative_to(self.upper))] = "removed" if removed else "written"
+                within = path.relative_to(self.upper)
+                before = next((one / within for one in below if os.path.lexists(one / within)), None)
+                if how := difference(path, before):
+                    found[f"/{within}"] = how
         return found
 
     def write_seed(self, files: Mapping[str, seed.File], mount_points: Iterable[str]) -> None:
@@ -207,6 +216,25 @@ class Node:
             directory.chmod(0o700 if owner else 0o755)
 
 
+def difference(path: Path, before: Path | None) -> str | None:
+    """What an entry of overlayfs' upper layer says about a path. Opening a file to write it is not yet a change."""
+    status = path.lstat()
+    kind = stat.S_IFMT(status.st_mode)
+    if kind == stat.S_IFCHR and status.st_rdev == 0:
+        return "removed"
+    if before is None:
+        return None if kind == stat.S_IFDIR and any(path.iterdir()) else "written"
+    old = before.lstat()
+    same = (status.st_mode, status.st_uid, status.st_gid) == (old.st_mode, old.st_uid, old.st_gid)
+    if same and kind == stat.S_IFDIR:
+        same = _OPAQUE not in os.listxattr(path)  # removed and made again
+    elif same and kind == stat.S_IFREG:
+        same = status.st_size == old.st_size and filecmp.cmp(path, before, shallow=False)
+    elif same and kind == stat.S_IFLNK:
+        same = os.readlink(path) == os.readlink(before)
+    return None if same else "written"
+
+
 def host_key(directory: Path) -> tuple[bytes, bytes]:
     """A node's own key pair, made once and kept over resets."""
     path = directory / "host_key"
@@ -231,6 +259,7 @@ def start_all(nodes: Sequence[Node]) -> None:
 
 
 def forget_runtime() -> None:
-    """What systemd-nspawn leaves after the last node, unless somebody else's machine runs."""
-    if not machine.processes(program="systemd-nspawn"):
-        shutil.rmtree(_RUNTIME, ignore_errors=True)
+    """systemd-nspawn's own directories, where nothing of anybody is in them any more."""
+    for path in (_RUNTIME / "propagate", _RUNTIME):
+        with contextlib.suppress(OSError):
+            path.rmdir()
