@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.urls import malformed, shown
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, listed, nearest
@@ -22,11 +22,11 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 #: A name with extras, versions and a marker (PEP 508). No address, file or option: the lock holds none of them.
 _REQUIREMENT = re.compile(
     r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])? *(\[[A-Za-z0-9._, -]*\])?"
-    r" *\(?((~=|===?|!=|<=?|>=?) *[A-Za-z0-9.*+!_-]+ *,? *)*\)? *(;[^\n]+)?"
+    r" *((~=|===?|!=|<=?|>=?) *[A-Za-z0-9.*+!_-]+ *,? *)*(;[^\n]+)?"
 )
 
 
-class Settings(NamedTuple):
+class Settings(TypedDict):
     """What is said about locking. What is left out is absent in a row; `index_date`: as written, None when left out."""
 
     profiles: List[Dict[str, Any]]
@@ -40,15 +40,15 @@ def checked(lock: Any, repositories: Any, origins: Mapping[str, Any], where: str
     reader = _Reader(where)
     said = reader.known(NAME, {} if lock is None else lock, KEYS, _EXAMPLES[NAME])
     places = reader.known(REPOSITORIES, {} if repositories is None else repositories, origins, _EXAMPLES[REPOSITORIES])
-    settings = Settings(
-        reader.rows(f"{NAME}.profiles", said.get("profiles"), _PROFILE),
-        reader.rows(f"{NAME}.sources", said.get("sources"), _SOURCE),
-        reader.index_date(f"{NAME}.index_date", said.get("index_date")),
-        {
+    settings: Settings = {
+        "profiles": reader.rows(f"{NAME}.profiles", said.get("profiles"), _PROFILE),
+        "sources": reader.rows(f"{NAME}.sources", said.get("sources"), _SOURCE),
+        "index_date": reader.index_date(f"{NAME}.index_date", said.get("index_date")),
+        "repositories": {
             origin: reader.row(f"{REPOSITORIES}.{origin}", {} if place is None else place, _REPOSITORY)
             for origin, place in places.items()
         },
-    )
+    }
     return settings, reader.problems
 
 
@@ -86,8 +86,8 @@ def _url(text: str) -> Trouble:
 
 
 def _keyring(text: str) -> Trouble:
-    wrong = ("is no path of a keyring", "write the whole path of a file on this machine, without spaces")
-    return None if re.fullmatch(r"/\S+", text) else wrong
+    wrong = ("is no path of a keyring", "name a file on this machine, by a path without spaces")
+    return wrong if "://" in text or re.search(r"\s", text) else None
 
 
 def _fingerprint(text: str) -> Trouble:
@@ -141,7 +141,7 @@ class _Reader:
                 what = "unknown origin" if key == REPOSITORIES else "unknown key"
                 # Beside an address, what stands under an unknown key may well be a password.
                 secret = key.startswith((REPOSITORIES, f"{NAME}.sources"))
-                self._wrong(f"{key}.{word}", None if secret else value[word], what, fix)
+                self._wrong(f"{key}.{shown(str(word))}", None if secret else value[word], what, fix)
         return {str(word): value[word] for word in value if word in words}
 
     def rows(self, key: str, value: Any, fields: Mapping[str, _Field]) -> List[Dict[str, Any]]:
@@ -159,7 +159,7 @@ class _Reader:
             place = f"{key}.{name}" if plain else f"{key}[{at}]"
             row = self.row(place, written, fields)
             if "name" in row and row["name"] in [other.get("name") for other in found]:
-                self._wrong(f"{place}.name", row["name"], "is the name of another one too", "give each its own")
+                self._wrong(f"{place}.name", row["name"], "is the name of another one too", "give each its own name")
             found.append(row)
         return found
 
@@ -225,8 +225,9 @@ class _Reader:
 
 def _row(fields: Mapping[str, _Field]) -> str:
     """An example of a whole row."""
-    some = {word: field for word, field in fields.items() if field.needed} or fields
-    return "{" + ", ".join(f"{word}: {field.example}" for word, field in some.items()) + "}"
+    needed = any(field.needed for field in fields.values())
+    some = [word for word, field in fields.items() if (field.needed if needed else not field.many)]
+    return "{" + ", ".join(f"{word}: {fields[word].example}" for word in some) + "}"
 
 
 def _value(value: Any) -> str:
