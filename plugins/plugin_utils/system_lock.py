@@ -156,7 +156,7 @@ class SystemLocker:
         names = answer["resolution"]["packages"].get("driver", [])
         versions = [driver["version"]] if driver else [""]
         if driver and not answer["resolution"]["driver_kept"] and declared != driver["version"]:
-            offered = self._own(root, names, own)
+            offered = packages.of(own, root.offers(names))
             versions = packages.driver_versions(names, offered, driver["branch"])
             if not versions:
                 has = dict.fromkeys(offer.version for name in names for offer in offered.get(name, []))
@@ -175,22 +175,15 @@ class SystemLocker:
                 _explain(
                     again, version, f"the newest of branch {driver['branch']} that is on offer, declared {declared}"
                 )
-            asked = [name for found in again["resolution"]["packages"].values() for name in found]
+            offers = root.offers(packages.asked(again["resolution"], root.names()))
             try:
-                return again, packages.choices(again["resolution"], self._own(root, asked, own), self._layers)
+                return again, packages.choices(again["resolution"], offers, self._data["packages"], own)
             except packages.NotOfferedError as error:
                 first = first or error
         if first:
             raise first
         text = f"none of the drivers on offer ({listed(versions)}) passes the rules with this declaration"
         raise packages.NotOfferedError(text)
-
-    def _own(self, root: AptRoot, names: Sequence[str], own: Sequence[str]) -> dict[str, list[Any]]:
-        """What the wished origin itself offers."""
-        return {
-            name: [offer for offer in found if offer.uri.rstrip("/") in own]
-            for name, found in root.offers(names).items()
-        }
 
     def _resolved(self, wish: Wish) -> dict[str, Any]:
         answer = resolve(self._question(wish), self._data)

@@ -197,3 +197,45 @@ def test_a_set_that_cannot_work_is_refused_before_any_repository(lock, own_nvidi
     with pytest.raises(SystemLockError, match=r"This set does not work"):
         lock({"pytorch": "2.7", "cuda": "12.1"}, nvidia=at(own_nvidia_repository))
     assert own_nvidia_repository.asked == []
+
+
+def test_a_companion_of_the_subnet_manager_comes_from_the_distribution(lock):
+    system = lock({}, gpus=["B200"])
+    rows = {row["name"]: row for row in system["packages"]}
+    assert system["install"]["nvlink"] == ["nvidia-fabricmanager", "nvlsm", "infiniband-diags"]
+    assert (rows["nvlsm"]["origin"], rows["infiniband-diags"]["origin"]) == ("nvidia", "ubuntu")
+    assert rows["infiniband-diags"]["pin"]
+    assert not rows["libibumad3"]["pin"], "what it needs may be updated"
+
+
+KERNEL = "6.8.0-88-generic"
+
+
+@pytest.mark.parametrize("origin", ["nvidia", "distro"])
+def test_an_exact_kernel_is_asked_for_and_pinned(lock, origin):
+    system = lock({"origin": origin, "driver": "580", "kernel": KERNEL}, gpus=["L40S"])
+    names = [f"linux-image-{KERNEL}", f"linux-headers-{KERNEL}"]
+    assert [name for name in system["install"]["driver"] if name.startswith("linux-")] == names
+    rows = {row["name"]: row for row in system["packages"]}
+    assert [(rows[name]["origin"], rows[name]["pin"]) for name in names] == [("ubuntu", True)] * 2
+
+
+def test_a_kernel_that_is_not_on_offer(lock):
+    with pytest.raises(SystemLockError) as error:
+        lock({"driver": "580", "kernel": "6.8.0-99-generic"}, gpus=["L40S"])
+    text = str(error.value)
+    assert "trainrig_stack.kernel: 6.8.0-99-generic: this kernel is not on offer" in text
+    assert f"nearest to it: {KERNEL}. To fix it: declare one of these" in text
+    assert "\n" not in text
+
+
+def test_a_precompiled_module_takes_the_place_of_dkms(lock):
+    stack = {"origin": "distro", "driver": "580", "module_build": "precompiled", "kernel": KERNEL}
+    system = lock(stack, gpus=["L40S"])
+    module = f"linux-modules-nvidia-580-server-open-{KERNEL}"
+    names = {row["name"] for row in system["packages"] if row["pin"]}
+    assert module in system["install"]["driver"]
+    assert module in names
+    assert not [name for name in names if "dkms" in name]
+    built = lock({**stack, "module_build": "dkms"}, gpus=["L40S"])
+    assert "nvidia-dkms-580-server-open" in {row["name"] for row in built["packages"]}

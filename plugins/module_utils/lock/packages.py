@@ -14,6 +14,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.versions imp
     numbers,
     upstream,
 )
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock import kernels
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.apt_output import File, Offer, names_in
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import listed
 
@@ -22,6 +23,8 @@ Offers = Mapping[str, Sequence[Offer]]
 _WITH_DRIVER = ("driver", "fabric_manager", "imex")
 #: Names of compiled modules, one for each kernel there ever was.
 _EACH_KERNEL = re.compile(r"^linux-(modules|objects|signatures)-nvidia-")
+#: A kernel breaks old releases of tools that only some nodes have; none of them has to go for it.
+_KERNEL = re.compile(r"^linux-(image|headers)-")
 _BUILT_FOR = re.compile(r"\+cuda([0-9]+\.[0-9]+)$")
 
 
@@ -35,6 +38,7 @@ class Choice(NamedTuple):
     layer: str
     name: str
     version: str
+    alone: bool = False  # of the distribution, whatever the origin: not pinned with all that is built beside it
 
 
 def driver_versions(names: Sequence[str], offers: Offers, wished_branch: str) -> List[str]:
@@ -46,22 +50,45 @@ def driver_versions(names: Sequence[str], offers: Offers, wished_branch: str) ->
     return sorted(set.intersection(*sets) if sets else set(), key=numbers, reverse=True)
 
 
-def choices(resolution: Mapping[str, Any], offers: Offers, layers: Mapping[str, Sequence[str]]) -> List[Choice]:
+def asked(resolution: Mapping[str, Any], names: Iterable[str]) -> List[str]:
+    """The names whose offers decide, out of all `names`: what is asked for, and kernels that could be meant instead."""
+    wanted = [name for found in resolution["packages"].values() for name in found]
+    return [*wanted, *(name for name in kernels.others(resolution, names) if name not in wanted)]
+
+
+def of(uris: Sequence[str], offers: Offers) -> Dict[str, List[Offer]]:
+    """What the repositories at these addresses offer."""
+    return {name: [offer for offer in found if offer.uri.rstrip("/") in uris] for name, found in offers.items()}
+
+
+def choices(
+    resolution: Mapping[str, Any], offers: Offers, table: Mapping[str, Any], own: Sequence[str]
+) -> List[Choice]:
     """Everything that is asked for by name, with its exact package version. NotOfferedError names what is missing.
 
-    `layers`: of data/packages.yml.
+    `table`: content of data/packages.yml; `offers`: from every origin; `own`: addresses of the wished one.
     """
+    mine = of(own, offers)
+    of_distro = mine
+    if resolution["origin"] != "distro":
+        of_distro = {name: [offer for offer in found if offer not in mine[name]] for name, found in offers.items()}
     found: List[Choice] = []
-    for layer, parts in layers.items():
+    for layer, parts in table["layers"].items():
         for part in parts:
             for name in resolution["packages"].get(part, []):
-                version = _version(part, name, resolution, offers.get(name, []))
+                alone = part == "kernel" or name in table["beside_driver"]["subnet_manager"]["from_distro"]
+                offered = (of_distro if alone else mine).get(name, [])
+                if part == "kernel" and not offered:
+                    raise NotOfferedError(kernels.not_offered(name, resolution, of_distro))
+                version = _version(part, name, resolution, offered, "distro" if alone else resolution["origin"])
                 if version:
-                    found.append(Choice(layer, name, version))
+                    found.append(Choice(layer, name, version, alone))
     return found
 
 
-def _version(part: str, name: str, resolution: Mapping[str, Any], offers: Sequence[Offer]) -> Optional[str]:
+def _version(
+    part: str, name: str, resolution: Mapping[str, Any], offers: Sequence[Offer], origin: str
+) -> Optional[str]:
     """The package version to take; None where the part is welcome and not needed."""
     driver = (resolution["driver"] or {}).get("version")
     wish: Optional[str] = None
@@ -83,7 +110,7 @@ def _version(part: str, name: str, resolution: Mapping[str, Any], offers: Sequen
     if part == "driver_pin" or (part == "container_toolkit" and wish is None):
         return None
     has = listed(dict.fromkeys(offer.version for offer in offers)) if offers else "nothing of that name"
-    raise NotOfferedError(f"{name} {wish or 'in any version'} is not on offer: {resolution['origin']} has {has}")
+    raise NotOfferedError(f"{name} {wish or 'in any version'} is not on offer: {origin} has {has}")
 
 
 def _nccl_for(resolution: Mapping[str, Any], offers: Sequence[Offer]) -> List[Offer]:
@@ -141,15 +168,18 @@ def rows(
 ) -> List[Dict[str, Any]]:
     """One row a package. `origins`: address of a repository -> (origin, all of it is the GPU's).
 
-    Pinned is what comes from a GPU's origin, belongs to the driver, or is built from the source of a package that was
-    asked for; the rest only stands there for the record.
+    Pinned is what comes from a GPU's origin, belongs to the driver, was asked for, or is built from the source of what
+    was asked for (but not of what stands alone: a kernel's source also builds the C library's headers); the rest only
+    stands there for the record.
     """
     by_name = {record["Package"]: record for record in records}
-    asked = {_source(by_name[choice.name]) for choice in chosen if choice.name in by_name}
+    names = {choice.name for choice in chosen}
+    sources = {_source(by_name[choice.name]) for choice in chosen if choice.name in by_name and not choice.alone}
     result: List[Dict[str, Any]] = []
     for one in found:
         origin, of_gpu = _origin(one.uri, origins)
-        pinned = of_gpu or member(families["driver"], one.name) or _source(by_name[one.name]) in asked
+        built_with = _source(by_name[one.name]) in sources
+        pinned = of_gpu or member(families["driver"], one.name) or one.name in names or built_with
         result.append(
             {
                 "name": one.name,
@@ -181,7 +211,7 @@ def _only_other_branches(offers: Sequence[Offer], driver: str) -> bool:
 
 def conflicts(locked: Sequence[Mapping[str, Any]], records: Iterable[Mapping[str, str]]) -> List[str]:
     """Names that the pinned packages declare a conflict with, those that are themselves locked left out."""
-    pinned = {row["name"] for row in locked if row["pin"]}
+    pinned = {row["name"] for row in locked if row["pin"] and not _KERNEL.match(row["name"])}
     named = {
         name
         for record in records

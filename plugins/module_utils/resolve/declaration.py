@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.versions import minor, numbers
@@ -15,6 +16,9 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.wanted import
 Data = Mapping[str, Any]
 Trouble = Optional[Tuple[str, str]]  # (what is wrong, what to do)
 Check = Callable[[str, Data], Trouble]
+_PYTHON = re.compile(r"3\.[0-9]+(\.[0-9]+[a-z0-9+]*)?")
+#: A kernel release as uname -r prints it.
+KERNEL = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+[A-Za-z0-9.+~_-]*")
 #: What the node has, where it can be reached: {key: what it is, for people}.
 INSTALLED = {
     "driver": "version of the loaded driver",
@@ -55,7 +59,10 @@ def hardware(names: Any, platform: Any, installed: Any, data: Data, where: str =
     if not isinstance(names, list):
         return [_problem("gpus.value", where, "gpus", str(names), "is no list", "write for example gpus: []")]
     for name in names:
-        if str(name) not in known:
+        if not str(name).strip():
+            fix = "name a model of data/gpus.yml, or leave gpus out"
+            problems.append(_problem("gpus.value", where, "gpus", "", "an empty name", fix))
+        elif str(name) not in known:
             meant = [word for word in known if word.lower().startswith(str(name).lower())]
             fix = f"did you mean {' or '.join(meant)}" if meant else f"known are {listed(known)}"
             problems.append(_problem("gpus.unknown", where, "gpus", str(name), "no such GPU in data/gpus.yml", fix))
@@ -71,9 +78,17 @@ def hardware(names: Any, platform: Any, installed: Any, data: Data, where: str =
 
 
 def day(today: Any) -> List[Problem]:
-    if re.fullmatch(r"20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])", str(today)):
+    if re.fullmatch(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}", str(today)) and _in_calendar(str(today)):
         return []
     return [_problem("today.value", "", "today", str(today), "is no date", "write it as year-month-day")]
+
+
+def _in_calendar(day_: str) -> bool:
+    try:
+        date.fromisoformat(day_)
+    except ValueError:
+        return False
+    return True
 
 
 def split(platform: Any) -> Tuple[str, Optional[str]]:
@@ -90,7 +105,7 @@ def _installed(key: str, value: Any) -> Trouble:
     if key in ("nvswitch", "container"):
         return None if isinstance(value, bool) else ("is neither true nor false", "write true or false")
     if key == "pythons":
-        fits = isinstance(value, list) and all(re.match(r"3\.[0-9]+", str(one)) for one in value)
+        fits = isinstance(value, list) and all(_PYTHON.fullmatch(str(one)) for one in value)
         return None if fits else ("is no list of Python versions", 'write for example ["3.12"]')
     if key == "module":
         return None if value in ("open", "proprietary") else ("is no kernel module", "write open or proprietary")
@@ -132,8 +147,8 @@ def _library(value: str, _data: Data) -> Trouble:
 
 
 def _kernel(value: str, _data: Data) -> Trouble:
-    fits = re.match(r"[0-9]+\.[0-9]+\.[0-9]+", value)
-    return None if fits else ("is no exact kernel version", "write it as uname -r prints it, or keep")
+    fits = KERNEL.fullmatch(value)
+    return None if fits else ("is no exact kernel release", "write it as uname -r prints it, or keep")
 
 
 def _release(what: str, file: str) -> Check:

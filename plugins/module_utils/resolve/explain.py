@@ -13,6 +13,10 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.search import
 _TYPES = {"LTSB": "long-term branch", "PB": "production branch", "NFB": "new-feature branch"}
 
 
+def _module_build(wishes: Mapping[str, str]) -> str:
+    return "dkms" if wishes["module_build"] == "auto" else wishes["module_build"]
+
+
 class Because(TypedDict):
     choice: str
     reason: str
@@ -45,11 +49,7 @@ def resolution(found: Found, search: Search) -> Dict[str, Any]:
         "platform": given["platform"]["name"],
         "origin": wishes["origin"],
         "kernel": None if wishes["kernel"] == "auto" else wishes["kernel"],
-        "module_build": "dkms"
-        if wishes["module_build"] == "auto" and managed
-        else wishes["module_build"]
-        if managed
-        else None,
+        "module_build": _module_build(wishes) if managed and not driver["kept"] else None,
         "container_toolkit": None if wishes["container_toolkit"] == "auto" else wishes["container_toolkit"],
         "packages": packages(chosen, given, wishes, search.data),
     }
@@ -65,6 +65,9 @@ def because(found: Found, search: Search) -> List[Because]:
     if on_gpus:
         reasons += _driver(found, search)
         reasons += _fabric(found, search)
+    if search.given["wish"]["exact_kernel"]:
+        text = "declared; of the distribution, whatever the origin of the driver"
+        reasons.append(_because(f"kernel {wishes['kernel']}", text, ["the declaration"]))
     reasons += _build(found, search)
     reasons += _beside(found, search)
     return reasons
@@ -115,7 +118,11 @@ def _driver(found: Found, search: Search) -> List[Because]:
             else kind
         )
     reasons = [_because(f"driver {driver['version']}", "; ".join(parts), sources)]
-    return [*reasons, _module(driver, search)]
+    reasons.append(_module(driver, search))
+    if search.question.wishes["module_build"] == "precompiled" and not driver["kept"]:
+        text = "declared; compiled in advance, so that neither dkms nor a compiler is needed"
+        reasons.append(_because("module build precompiled", text, search.given["platform"]["precompiled_source"]))
+    return reasons
 
 
 def _module(driver: Row, search: Search) -> Because:

@@ -99,6 +99,8 @@ def platform_row(platform: str, data: Data) -> Row:
     distro = known.get("distro") or {}
     recalled = known.get("recalled") or {}
     own = cite("packages", known, data)
+    kernels = [row for row in data["packages"].get("kernel", []) if known["family"] in row["families"]]
+    compiled = precompiled_rows(code, known["family"], data)
     return {
         "code": code,
         "name": platform,
@@ -109,7 +111,11 @@ def platform_row(platform: str, data: Data) -> Row:
         "nvidia_to": known["nvidia_to"],
         "python": known.get("python") or recalled.get("python"),
         "gcc": known.get("gcc") or recalled.get("gcc"),
-        "precompiled": known.get("precompiled") or [],
+        **{f"precompiled_{origin}": _compiled(compiled.get(origin, {})) for origin in ("nvidia", "distro")},
+        "precompiled_by_kernel": [origin for origin, row in compiled.items() if "stream" not in row],
+        "precompiled_source": [text for row in compiled.values() for text in cite("packages", row, data)]
+        or ["data/packages.yml"],
+        "kernel_known": bool(kernels),
         "container_releases": data["packages"]["container_toolkit"]["versions"],
         "container_source": cite("packages", data["packages"]["container_toolkit"], data),
         "distro_branches": distro.get("branches") or [],
@@ -121,6 +127,20 @@ def platform_row(platform: str, data: Data) -> Row:
         "source": own,
         "distro_source": cite("packages", distro, data) or own,
     }
+
+
+def precompiled_rows(code: str, family: str, data: Data) -> Row:
+    """{origin: row} of what is known of modules compiled in advance for a platform."""
+    return {
+        row["origin"]: row
+        for row in data["packages"].get("precompiled", [])
+        if family in row["families"] and code in row.get("platforms", [code])
+    }
+
+
+def _compiled(row: Mapping[str, Any]) -> List[str]:
+    """The kinds of module that a row of them has."""
+    return [kind for kind in ("open", "proprietary") if kind in row or kind in row.get("stream", {})]
 
 
 def installed_row(installed: Mapping[str, Any]) -> Row:

@@ -268,6 +268,7 @@ def _wish_row(wishes: Mapping[str, str]) -> Row:
     row["fabric_manager"] = wishes["fabric_manager"]
     if row["container_toolkit"] == "off":
         row["container_toolkit"] = None
+    row["exact_kernel"] = wishes["kernel"] not in BY_NAME["kernel"].words
     row["gpu_keys"] = ", ".join(key for key in GPU_KEYS if wishes[key] not in BY_NAME[key].words)
     return row
 

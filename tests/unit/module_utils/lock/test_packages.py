@@ -9,7 +9,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.lock.packages import 
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 
 OWN, OTHER = "http://gpu/ubuntu2404/x86_64", "http://distro/ubuntu"
-LAYERS = load("packages")["layers"]
+TABLE = load("packages")
 FAMILIES = load("families")
 
 
@@ -26,12 +26,13 @@ def resolution(names, driver="580.95.05", toolkit="13.0u2", **more):
         "system_nccl": None,
         "container_toolkit": None,
         "origin": "nvidia",
+        "kernel": None,
         **more,
     }
 
 
 def chosen(names, on_offer, **more):
-    return [tuple(one) for one in packages.choices(resolution(names, **more), on_offer, LAYERS)]
+    return [tuple(one)[:3] for one in packages.choices(resolution(names, **more), on_offer, TABLE, [OWN])]
 
 
 def test_the_newest_driver_of_which_every_package_is_there():
@@ -98,6 +99,65 @@ def test_a_toolkit_whose_name_says_no_version():
         chosen(names, offers(nvidia_cuda_toolkit=["12.2.140~12.2.2-1"]), toolkit="12.4u1")
 
 
+def test_a_companion_of_the_distribution_beside_a_driver_of_nvidia_s():
+    names = {"subnet_manager": ["nvlsm", "infiniband-diags"]}
+    both = {**offers(nvlsm=["2025.10.12-1"]), **offers(OTHER, infiniband_diags=["50.0-2"])}
+    found = [("nvlink", "nvlsm", "2025.10.12-1"), ("nvlink", "infiniband-diags", "50.0-2")]
+    assert chosen(names, both) == found
+    with pytest.raises(NotOfferedError, match="nvlsm in any version is not on offer: nvidia has nothing"):
+        chosen(names, offers(OTHER, nvlsm=["1-1"], infiniband_diags=["50.0-2"]))
+    with pytest.raises(NotOfferedError, match="infiniband-diags in any version is not on offer: distro has nothing"):
+        chosen(names, offers(nvlsm=["2025.10.12-1"], infiniband_diags=["50.0-2"]))
+
+
+KERNEL = "6.8.0-99-generic"
+KERNEL_NAMES = {"kernel": [f"linux-image-{KERNEL}", f"linux-headers-{KERNEL}"]}
+
+
+def kernels(*releases, uri=OTHER, parts=("image", "headers")):
+    return {f"linux-{part}-{release}": [Offer("6.8.0-1.1", uri)] for release in releases for part in parts}
+
+
+@pytest.mark.parametrize(("origin", "uri"), [("nvidia", OTHER), ("distro", OWN)])
+def test_a_kernel_is_the_distribution_s(origin, uri):
+    on_offer = kernels(KERNEL, "6.8.0-98-generic", uri=uri)
+    assert chosen(KERNEL_NAMES, on_offer, kernel=KERNEL, origin=origin) == [
+        ("driver", f"linux-image-{KERNEL}", "6.8.0-1.1"),
+        ("driver", f"linux-headers-{KERNEL}", "6.8.0-1.1"),
+    ]
+
+
+def test_a_kernel_that_is_not_on_offer():
+    near = ["6.8.0-98-generic", "6.8.0-40-generic", "6.5.0-99-generic"]
+    on_offer = {
+        **kernels(*near, "6.8.0-98-lowlatency"),
+        **kernels("6.8.0-99-lowlatency", parts=["image"]),  # no headers: no module can be built for it
+        **kernels("6.8.0-99-generic-dbg", parts=["image"]),
+        f"linux-image-{KERNEL}": [],
+    }
+    with pytest.raises(NotOfferedError) as error:
+        chosen(KERNEL_NAMES, on_offer, kernel=KERNEL)
+    assert str(error.value).startswith(f"trainrig_stack.kernel: {KERNEL}: this kernel is not on offer")
+    assert f"(linux-image-{KERNEL} is missing); nearest to it: {', '.join(near)}, 6.8.0-98-lowlatency." in str(
+        error.value
+    )
+    assert "To fix it: declare one of these" in str(error.value)
+
+
+def test_a_kernel_without_its_headers_and_without_any_other():
+    with pytest.raises(
+        NotOfferedError, match=rf"linux-headers-{KERNEL} is missing.*: nothing\. To fix it: use a mirror"
+    ):
+        chosen(KERNEL_NAMES, kernels(KERNEL, parts=["image"]), kernel=KERNEL)
+
+
+def test_what_is_looked_up():
+    names = ["linux-image-6.5.0-1-generic", "linux-image-generic", "linux-headers-6.5.0-1", "zsh"]
+    with_kernel = resolution({"nccl": ["libnccl2"], **KERNEL_NAMES}, kernel=KERNEL)
+    assert packages.asked(with_kernel, names) == ["libnccl2", *KERNEL_NAMES["kernel"], names[0], names[2]]
+    assert packages.asked(resolution({"nccl": ["libnccl2"]}), names) == ["libnccl2"]
+
+
 def pins(text):
     """name -> (what, priority)"""
     found = {}
@@ -162,6 +222,15 @@ def test_what_is_pinned():
     assert [row["origin"] for row in rows[:2]] == ["nvidia", "ubuntu"]
 
 
+def test_what_stands_alone_is_pinned_alone():
+    origins = {f"{OTHER}/": ("ubuntu", False)}
+    found = [file("linux-image-6.8.0-99-generic"), file("linux-libc-dev")]
+    records = [{"Package": one.name, "Source": "linux"} for one in found]
+    kernel = Choice("driver", "linux-image-6.8.0-99-generic", "1", alone=True)
+    rows = packages.rows(found, records, [kernel], origins, FAMILIES)
+    assert [row["pin"] for row in rows] == [True, False]
+
+
 def test_what_has_to_go():
     family = {
         **offers(
@@ -177,7 +246,9 @@ def test_what_has_to_go():
 
 def test_conflicts_of_what_is_pinned():
     locked = [{"name": "a", "pin": True}, {"name": "b", "pin": True}, {"name": "c", "pin": False}]
+    locked.append({"name": "linux-image-6.1.0-47-amd64", "pin": True})
     records = [
+        {"Package": "linux-image-6.1.0-47-amd64", "Breaks": "wireless-regdb (<< 2019)"},
         {"Package": "a", "Conflicts": "b, old-a (<< 2)", "Breaks": "older"},
         {"Package": "c", "Conflicts": "whatever"},
     ]
