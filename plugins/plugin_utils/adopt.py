@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ansible_collections.trainrig.gpu.plugins.module_utils.adopt import known_hosts, lines, table
+from ansible_collections.trainrig.gpu.plugins.module_utils.adopt import inventory, known_hosts, lines, table
 from ansible_collections.trainrig.gpu.plugins.module_utils.adopt.lines import Target
 from ansible_collections.trainrig.gpu.plugins.module_utils.adopt.reasons import reason
 from ansible_collections.trainrig.gpu.plugins.plugin_utils import adopt_keys, adopt_record
@@ -84,8 +84,10 @@ def run(request: Request) -> int:
         visits = [_visit(number, target, Path(folder), request) for number, target in enumerate(targets)]
         try:
             _check_keys(visits, files, request, progress)
+            hosts = inventory.hosts(files.data)
             for one in visits:
                 one.own_key, one.password, one.say = own, password, progress.say
+                one.offer_keys(hosts)
             alive = [one for one in visits if one.problem is None]
             progress.each("Log in and prepare", alive, Visit.shown, lambda one: visit(one, files.known_hosts))
             alive = [one for one in alive if one.problem is None]

@@ -44,7 +44,7 @@ def host_keys(ssh: Ssh, own: Path) -> HostKeys:
     scan = ssh.scan(files)
     jump = ssh.target.jump or ssh.settings.get("proxyjump")
     if not scan.reached:
-        if is_changed_key(scan.said) and not (jump and "UNKNOWN port" in scan.said):
+        if is_changed_key(scan.said, jump):
             return HostKeys([], [], _changed(ssh, own, files))
         return HostKeys([], [], reason(scan.said, jump))
     if scan.found:

@@ -108,7 +108,7 @@ def record(visits: Sequence[Visit], files: InventoryFiles, wanted_network: str |
     ]
     gone = [one.former_place for one in good if one.former_place and one.former_place not in by_place]
     files.write_keys(marked, gone)
-    model = files.settle(any(part(one.observation, "nvidia", "gpus") for one in good))
+    model = files.settle(any(_has_gpus(one) for one in good))
     try:
         files.write_hosts(adopted)
     except Unusable as error:
@@ -122,7 +122,9 @@ def record(visits: Sequence[Visit], files: InventoryFiles, wanted_network: str |
 
 def _addresses(good: Sequence[Visit], hosts: Hosts, wanted: str | None) -> list[str]:
     """Give each visit its private address; the ones that have none are named."""
-    declared = [str(one["trainrig_private_address"]) for one in hosts.values() if one.get("trainrig_private_address")]
+    here = {one.name for one in good}
+    others = [settings for name, settings in hosts.items() if name not in here]
+    declared = [str(one["trainrig_private_address"]) for one in others if one.get("trainrig_private_address")]
     found = network.private_addresses({one.name: one.observation or {} for one in good}, declared, wanted)
     notes = []
     for one in good:
@@ -152,6 +154,11 @@ def _adopted(one: Visit, hosts: Hosts, wanted: str | None, pool: str | None) -> 
         pool=pool,
         new=one.new,
     )
+
+
+def _has_gpus(one: Visit) -> bool:
+    """GPUs for us: one that no driver serves yet counts, one that was given to others does not."""
+    return any(not gpu.get("hidden") for gpu in part(one.observation, "nvidia", "gpus") or [])
 
 
 def _unlike(good: Sequence[Visit]) -> list[str]:

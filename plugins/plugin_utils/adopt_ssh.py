@@ -19,6 +19,7 @@ from typing import IO, Any, Mapping, NamedTuple, Sequence
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.adopt.known_hosts import HostKey, keys, place
 from ansible_collections.trainrig.gpu.plugins.module_utils.adopt.lines import Target
+from ansible_collections.trainrig.gpu.plugins.module_utils.adopt.reasons import is_reached
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.bundle_over_ssh import Sessions, Unreachable
 
 _CONNECT_S = 15
@@ -62,6 +63,7 @@ class Ssh:
         self._socket = folder / str(number)
         self._number = number
         self._config = ["-F", str(config)] if config else []
+        self.more_keys: list[str] = []  # tried after those that ssh would try by itself
         self._known_hosts: tuple[Path, ...] = ()
         self._password: str | None = None
         self._master: subprocess.Popen[bytes] | None = None
@@ -87,18 +89,19 @@ class Ssh:
         """How known_hosts names the node."""
         return self.settings.get("hostkeyalias") or place(self.settings.get("hostname", self.target.host), self.port)
 
-    def _words(self) -> list[str]:
+    def _words(self, keys: bool = True) -> list[str]:
         target = self.target
         words = [*self._config, *(["-p", str(target.port)] if target.port else [])]
-        words += ["-i", os.path.expanduser(target.key)] if target.key else []
+        offered = [*([target.key] if target.key else []), *self.more_keys] if keys else []
+        words += [word for key in offered for word in ("-i", os.path.expanduser(key))]
         words += ["-J", target.jump] if target.jump else []
         words += ["-l", target.user] if target.user else []
         words += [word for option in target.options for word in ("-o", option)]
         return [*words, "-o", f"ConnectTimeout={_CONNECT_S}", "--", target.host]
 
-    def _command(self, options: Sequence[str], *before: str) -> list[str]:
+    def _command(self, options: Sequence[str], *before: str, keys: bool = True) -> list[str]:
         """Our options first: of several values ssh takes the first."""
-        return ["ssh", *before, *(word for one in (*options, *_QUIET) for word in ("-o", one)), *self._words()]
+        return ["ssh", *before, *(word for one in (*options, *_QUIET) for word in ("-o", one)), *self._words(keys)]
 
     def scan(self, known: Sequence[Path]) -> Scan:
         """Exchange keys and go no further: no way of logging in is tried. A new key comes back, none is believed."""
@@ -111,7 +114,7 @@ class Ssh:
         )
         done = _run([*self._command(options), "true"], timeout_s=_CONNECT_S + _LOGIN_S)
         found = keys(new.read_text("utf-8", "replace")) if new.is_file() else []
-        reached = done.returncode == 0 or bool(found) or "Permission denied" in done.stderr
+        reached = done.returncode == 0 or bool(found) or is_reached(done.stderr)
         return Scan(reached, found, done.stderr)
 
     def connect(self, known_hosts: Path, password: str | None = None) -> None:
@@ -144,10 +147,13 @@ class Ssh:
         return Sessions(open_shell)
 
     def try_again(self, key: str | None) -> str | None:
-        """A login as Ansible will do it, without a password and on a connection of its own; what ssh said if not."""
-        before = ["-i", key] if key else []
-        options = ("BatchMode=yes", "PasswordAuthentication=no", "ControlPath=none", *self._checked())
-        done = _run([*self._command(options, *before), "true"], timeout_s=_CONNECT_S + _LOGIN_S)
+        """A login as Ansible will do it, without a password and on a connection of its own; what ssh said if not.
+
+        ``key``: with this one alone.
+        """
+        only = ("IdentitiesOnly=yes", f'IdentityFile="{key}"') if key else ()
+        options = ("BatchMode=yes", "PasswordAuthentication=no", "ControlPath=none", *only, *self._checked())
+        done = _run([*self._command(options, keys=key is None), "true"], timeout_s=_CONNECT_S + _LOGIN_S)
         return None if done.returncode == 0 else done.stderr or "ssh said nothing"
 
     def close(self) -> None:

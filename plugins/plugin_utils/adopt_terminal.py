@@ -55,8 +55,13 @@ class Progress:
                 with self._lock:
                     running.waiting.remove(name(item))
 
-        with self._shown(running), ThreadPoolExecutor(max_workers=NODES) as pool:
-            return list(pool.map(one, items))
+        pool = ThreadPoolExecutor(max_workers=NODES)
+        try:
+            with self._shown(running):
+                return list(pool.map(one, items))
+        finally:
+            # After Ctrl-C nobody waits for an installation on a node: its connection is closed by the caller.
+            pool.shutdown(wait=False, cancel_futures=True)
 
     @contextlib.contextmanager
     def _shown(self, running: Running) -> Iterator[None]:

@@ -3,11 +3,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.adopt import identity
 from ansible_collections.trainrig.gpu.plugins.module_utils.adopt.identity import Seen
 from ansible_collections.trainrig.gpu.plugins.module_utils.adopt.known_hosts import HostKey
 from ansible_collections.trainrig.gpu.plugins.module_utils.adopt.lines import Target
@@ -56,6 +57,15 @@ class Visit:
     def way(self) -> Ssh:
         assert self.ssh is not None
         return self.ssh
+
+    def offer_keys(self, hosts: Mapping[str, Mapping[str, Any]]) -> None:
+        """Log in with the key that the inventory has for this node, and with ours where it is there already."""
+        if self.ssh is None:
+            return
+        name = identity.at_address(self.target.host, self.target.port, self.ssh.port, hosts)
+        recorded = hosts[name].get("ansible_ssh_private_key_file") if name else None
+        own = self.own_key.private if self.own_key else None
+        self.ssh.more_keys = [str(key) for key in dict.fromkeys((own, recorded)) if key and key != self.target.key]
 
     def seen(self) -> Seen:
         assert self.node is not None

@@ -1,7 +1,8 @@
 """A node of its own on this machine: a real OpenSSH daemon in its own mount, process and name spaces (needs root).
 
-It has a name, a machine-id, a home directory and a PATH of its own, so that several of them are several nodes. What is
-put into its `bin` comes before the system's tools; stand-ins there are named simulated_... in their text.
+It has a name, a machine-id, a home directory (for every login the same) and a PATH of its own, so that several of them
+are several nodes. What is put into its `bin` comes before the system's tools; stand-ins there are named simulated_...
+in their text.
 """
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
@@ -17,12 +18,15 @@ from pathlib import Path
 from tests.support import own_sshd
 from tests.support.own_sshd import SSHD, OwnSshd
 
+#: Where a node sees its home directory; a user of its own may go there whatever the directory above it allows.
+HOME = "/srv"
 _START = """#!/bin/sh
 # own_node: sshd where only it sees what it changes
 exec unshare --mount --pid --uts --fork --kill-child sh -ec '
 mount -t proc proc /proc
 printf "%s\\n" {machine_id} > {directory}/machine-id
 mount --bind {directory}/machine-id {target}
+mount --bind {directory}/home {home}
 hostname {name}
 {before}
 exec {sshd} "$@"' sh "$@"
@@ -40,13 +44,21 @@ def can_unshare() -> bool:
 class OwnNode(OwnSshd):
     """Reached at 127.0.0.1 and its port, by its user's key, which `directory/user_key` is."""
 
-    def __init__(self, directory: Path, name: str, *settings: str, before: str = "true", machine_id: str = "") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        *settings: str,
+        before: str = "true",
+        machine_id: str = "",
+        keys_file: str = ".ssh/authorized_keys",
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.name = name
         self.machine_id = machine_id or uuid.uuid4().hex
-        self.home, self.bin = directory / "home", directory / "bin"
+        self.home, self.bin = directory / "home", directory / "home" / "bin"
         for folder in (self.home, self.home / ".ssh", self.bin):
-            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(mode=0o755, exist_ok=True)
         if not (self.bin / "sudo").exists():
             self.tool("sudo", "simulated_sudo: root asks nobody", 'shift; exec "$@"')
         start = directory / "start"
@@ -55,6 +67,7 @@ class OwnNode(OwnSshd):
                 machine_id=self.machine_id,
                 directory=shlex.quote(str(directory)),
                 target=Path("/etc/machine-id").resolve(),
+                home=HOME,
                 name=name,
                 before=before,
                 sshd=SSHD,
@@ -64,8 +77,8 @@ class OwnNode(OwnSshd):
         usual = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         own = (
             "Match all",
-            f"AuthorizedKeysFile {self.home}/.ssh/authorized_keys",
-            f"SetEnv HOME={self.home} PATH={self.bin}:{usual}",
+            f"AuthorizedKeysFile {HOME}/{keys_file}",
+            f"SetEnv HOME={HOME} PATH={HOME}/bin:{usual}",
             *settings,
         )
         before_this, own_sshd.SSHD = own_sshd.SSHD, str(start)
@@ -73,7 +86,7 @@ class OwnNode(OwnSshd):
             super().__init__(directory, *own)
         finally:
             own_sshd.SSHD = before_this
-        self.authorized_keys.write_text((directory / "user_key.pub").read_text())
+        (self.home / keys_file).write_text((directory / "user_key.pub").read_text())
 
     @property
     def authorized_keys(self) -> Path:

@@ -59,8 +59,12 @@ def hosts(data: Any) -> Dict[str, Dict[str, Any]]:
     found: Dict[str, Dict[str, Any]] = {}
     for _path, name, settings in _walk(data, ()):
         found.setdefault(name, {}).update(settings)
-    defaults = _mapping(_mapping(_mapping(data).get("all")).get("vars"))
-    return {name: {**defaults, **settings} for name, settings in found.items()}
+    return {name: {**defaults(data), **settings} for name, settings in found.items()}
+
+
+def defaults(data: Any) -> Dict[str, Any]:
+    """What hosts.yml sets for every host."""
+    return _mapping(_mapping(_mapping(data).get("all")).get("vars"))
 
 
 def taken(data: Any) -> List[str]:
@@ -106,7 +110,7 @@ def merged(text: str, data: Any, adopted: Sequence[Adopted]) -> Tuple[str, Any]:
     for one in adopted:
         path = next((path for path, name, own in _walk(expected, ()) if name == one.name and own), ("all",))
         paths: List[Tuple[Tuple[str, ...], Optional[Scalar]]] = [((*path, "hosts", one.name), None)]
-        for key, value in settings(one, hosts(expected).get(one.name, {})).items():
+        for key, value in settings(one, hosts(expected).get(one.name, defaults(expected))).items():
             paths.append(((*path, "hosts", one.name, key), value))
         if one.new:
             # An empty group is a layer that is switched off; only a first inventory switches them on.

@@ -45,7 +45,7 @@ def keys(text: str) -> List[HostKey]:
 def fingerprint(blob: str) -> str:
     """SHA256:..., as ssh and ssh-keygen -l show it."""
     try:
-        digest = hashlib.sha256(base64.b64decode(blob)).digest()
+        digest = hashlib.sha256(base64.b64decode(blob, validate=True)).digest()
     except (binascii.Error, ValueError):
         return "unreadable"
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")

@@ -31,17 +31,18 @@ def private_addresses(
     declared: Iterable[str] = (),
     network: Optional[str] = None,
 ) -> Dict[str, Optional[str]]:
-    """A private address for each node, None where it has none.
+    """A private address for each node, None where it has none of its own.
 
-    ``network``: the user's own choice. Otherwise the network that all nodes share, or the one where the nodes that are
-    in the inventory already are (``declared``), or the best a node has.
+    ``network``: the user's own choice. Otherwise the network that all nodes share, or the one where the other nodes of
+    the inventory are (``declared``), or the best a node has.
     """
+    taken = list(declared)
     candidates = {name: _candidates(observation, network) for name, observation in observations.items()}
     if network is None and len(observations) > 1:
         shared = choose(observations)
         if shared and all(is_private(address) for address in shared.addresses.values()):
             return dict(shared.addresses)
-    others = [ipaddress.ip_address(address) for address in declared if _is_ip(address)]
+    others = [ipaddress.ip_address(address) for address in taken if _is_ip(address)]
 
     def best(found: List[Address]) -> Optional[str]:
         ranked = sorted(found, key=lambda one: (not any(other in one.network for other in others), one.network.version))
@@ -49,7 +50,7 @@ def private_addresses(
 
     picked = {name: best(found) for name, found in candidates.items()}
     # The same address on several nodes is one that each has for itself.
-    several = [address for address in picked.values() if list(picked.values()).count(address) > 1]
+    several = [address for address in picked.values() if [*picked.values(), *taken].count(address) > 1]
     return {name: None if address in several else address for name, address in picked.items()}
 
 

@@ -30,17 +30,31 @@ _BY_WORDS = (
 )
 
 
-def is_changed_key(said: str) -> bool:
-    return bool(_CHANGED.search(said))
+#: What ssh itself says where the connection ended before the two sides had spoken: behind a jump host, the jump's end.
+_BEFORE = re.compile(r"kex_exchange_identification|ssh_exchange_identification|Connection closed by UNKNOWN")
+_AFTER = re.compile(r"Permission denied|Received disconnect|Connection closed by \S+ port [0-9]+")
+
+
+def is_changed_key(said: str, jump: Optional[str] = None) -> bool:
+    """Whether the node's own key is the trouble, and not that of the jump host before it."""
+    return bool(_CHANGED.search(said)) and not (jump and _BEFORE.match(_last(said)))
+
+
+def is_reached(said: str) -> bool:
+    """Whether the node itself turned the login down: its key had been checked by then."""
+    return bool(_AFTER.search(_last(said))) and not _BEFORE.search(_last(said))
 
 
 def reason(said: str, jump: Optional[str] = None, by_password: bool = False) -> Reason:
     """What ssh said, read from its last lines; a banner before it is not ours to repeat."""
-    lines = [line.strip() for line in said.replace("\r", "").split("\n") if line.strip()]
-    last = lines[-1] if lines else "ssh said nothing"
-    if jump and "UNKNOWN port" in last:
-        known = "its host key is not known here" if is_changed_key(said) else "; ".join(lines[-2:-1]) or last
-        return Reason(f"the jump host {jump} did not let us through: {known[:200]}", f"log in to it once: ssh {jump}")
+    last = _last(said)
+    if jump and _BEFORE.match(last):
+        before = said[: said.rindex(last)]
+        if "stdio forwarding failed" in before:
+            why = reason(before)
+            return Reason(f"seen from the jump host {jump}: {why.text}", why.fix)
+        unknown = "its host key is not known here" if _CHANGED.search(before) else reason(before).text
+        return Reason(f"the jump host {jump} did not let us through: {unknown}", f"log in to it once: ssh {jump}")
     if "Permission denied" in said:
         way = "the password and every key were refused" if by_password else "every key was refused"
         fix = "check user and password" if by_password else "name the key with -i, or give --password"
@@ -48,4 +62,9 @@ def reason(said: str, jump: Optional[str] = None, by_password: bool = False) -> 
     for pattern, text, fix in _BY_WORDS:
         if re.search(pattern, said):
             return Reason(text, fix)
-    return Reason(re.sub(r"^ssh: ", "", last)[:200], "try the ssh line by hand")
+    return Reason(re.sub(r"^ssh: ", "", last)[:200] or "ssh said nothing", "try the ssh line by hand")
+
+
+def _last(said: str) -> str:
+    lines = [line.strip() for line in said.replace("\r", "").split("\n") if line.strip()]
+    return lines[-1] if lines else ""
