@@ -7,12 +7,29 @@ from typing import Any, Container, Dict, List, Mapping, NamedTuple, Optional, Se
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.versions import minor
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.document import said
-from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, listed
 
-#: What a platform code of NVIDIA's repositories is made of, by os-release's ID: the version with or without its dot.
 _MACHINES = {"x86_64": "x86_64", "aarch64": "sbsa"}
-_MAJOR_ONLY = ("rhel", "rocky", "almalinux", "centos", "debian")
-_SAME_AS = {"rocky": "rhel", "almalinux": "rhel", "centos": "rhel"}
+_RHEL = ("rhel", "rocky", "almalinux", "ol", "centos")
+#: Codes of data/packages.yml by what /etc/os-release says: ID, and how VERSION_ID begins (all of it, or up to a dot).
+#: Derivatives have kernels and archives of their own: whoever means the platform they come from declares it.
+_CODES = (
+    *(("ubuntu", version, f"ubuntu{version.replace('.', '')}") for version in ("20.04", "22.04", "24.04", "26.04")),
+    *(("debian", version, f"debian{version}") for version in ("12", "13")),
+    *((name, version, f"rhel{version}") for name in _RHEL for version in ("8", "9", "10")),
+    ("amzn", "2023", "amzn2023"),
+    ("azurelinux", "3", "azl3"),
+    ("fedora", "44", "fedora44"),
+    ("sles", "15", "sles15"),
+    ("sles", "16", "suse16"),
+    ("opensuse-leap", "15", "opensuse15"),
+    ("opensuse-leap", "16", "suse16"),
+    ("kylin", "V10", "kylin10"),
+    ("kylin", "V11", "kylin11"),
+    *(("openEuler", version, "openeuler") for version in ("20.03", "22.03", "24.03")),
+)
+#: What is kept as one: a driver, its libraries and the kind of its module.
+_DRIVER = ("driver", "library", "module")
 
 
 class Host(NamedTuple):
@@ -48,30 +65,53 @@ def wanted(hosts: Sequence[Host], layers: Container[str]) -> Tuple[List[Wish], L
             problems += _added(found, Wish(host.pool, platform, gpus, {}, host.stack), host)
         if declared or not any(group in layers for group in host.groups):
             continue
-        seen = platform_of(host.observation or {})
-        if host.observation is None or seen is None:
-            text = "the host could not be reached, so its platform and GPUs are not known"
-            fix = "make it reachable, or declare trainrig_stack.platforms and gpus"
-            problems.append(_problem(host.name, "trainrig_stack.platforms", text, fix))
+        unknown = _unknown(host.observation)
+        problems += [_problem(host.name, "trainrig_stack.platforms", text, fix) for text, fix in unknown]
+        if host.observation is None or unknown:
             continue
-        nvidia = host.observation.get("nvidia") or {}
-        gpus = tuple(sorted({gpu["model"] for gpu in nvidia.get("gpus") or [] if gpu.get("model")}))
-        problems += _added(found, Wish(host.pool, seen, gpus, _installed(host.observation), host.stack), host)
+        gpus = tuple(sorted({gpu["model"] for gpu in _gpus(host.observation)}))
+        platform = str(platform_of(host.observation))
+        problems += _added(found, Wish(host.pool, platform, gpus, _installed(host.observation), host.stack), host)
     return [found[key] for key in sorted(found)], problems
 
 
 def platform_of(observation: Mapping[str, Any]) -> Optional[str]:
-    """The code of NVIDIA's repository paths: ubuntu2404-x86_64."""
+    """The code of NVIDIA's repository paths, ubuntu2404-x86_64; None where data/packages.yml knows no such platform."""
     system = observation.get("os") or {}
-    name, version, machine = (
-        system.get("id"),
-        str(system.get("version_id") or ""),
-        _MACHINES.get(str(system.get("arch"))),
-    )
-    if not name or not version or not machine:
-        return None
-    digits = version.split(".")[0] if name in _MAJOR_ONLY else version.replace(".", "")
-    return f"{_SAME_AS.get(name, name)}{digits}-{machine}"
+    name, version = system.get("id"), str(system.get("version_id") or "")
+    code = next((code for id_, begins, code in _CODES if id_ == name and f"{version}.".startswith(f"{begins}.")), None)
+    machine = _MACHINES.get(str(system.get("arch")))
+    return f"{code}-{machine}" if code and machine else None
+
+
+def _unknown(observation: Optional[Mapping[str, Any]]) -> List[Tuple[str, str]]:
+    """What is not known of a host and has to be: [(what, fix)]."""
+    declare = "declare trainrig_stack.platforms and gpus"
+    if observation is None:
+        text = "the host could not be reached, so its platform and GPUs are not known"
+        return [(text, f"make it reachable, or {declare}")]
+    system = observation.get("os") or {}
+    name, version, arch = (system.get(key) for key in ("id", "version_id", "arch"))
+    found = []
+    if not name or not version:
+        what = f"VERSION_ID, as {name} testing and rolling releases do" if name else "ID"
+        found.append((f"its /etc/os-release names no {what}, so its platform is not known", declare))
+    if arch not in _MACHINES:
+        text = f"its architecture is {arch or 'not known'}; system packages are known for {listed(_MACHINES)}"
+        found.append((text, "take it out of the groups of layers that install system packages"))
+    if not found and not platform_of(observation):
+        known = listed(dict.fromkeys(f"{id_} {begins}" for id_, begins, _code in _CODES))
+        text = f"{name} {version} is no platform of data/packages.yml; known are {known}"
+        found.append((text, f"{declare} where it takes packages of one of these, or take it out of the groups"))
+    models = dict.fromkeys((gpu.get("name"), gpu.get("pci_id")) for gpu in _gpus(observation) if not gpu.get("model"))
+    for parts in models:
+        text = f"the model of a GPU is not known: {' '.join(filter(None, parts)) or 'it tells no PCI id'}"
+        found.append((text, f"{declare}, or add it to data/gpus.yml"))
+    return found
+
+
+def _gpus(observation: Mapping[str, Any]) -> List[Mapping[str, Any]]:
+    return list((observation.get("nvidia") or {}).get("gpus") or [])
 
 
 def _added(found: Dict[Tuple[str, str], Wish], wish: Wish, host: Host) -> List[Problem]:
@@ -81,10 +121,32 @@ def _added(found: Dict[Tuple[str, str], Wish], wish: Wish, host: Host) -> List[P
     if said(other.stack) != said(wish.stack):
         text = f"hosts of pool {wish.pool} on {wish.platform} are declared differently"
         return [_problem(host.name, "trainrig_stack", text, "declare them alike, or put them in pools of their own")]
+    if wish.stack.get("driver") == "keep" and _of(_DRIVER, wish) != _of(_DRIVER, other):
+        text = (
+            f"keep, and hosts of pool {wish.pool} on {wish.platform} have different drivers: {_driver(wish)} here, "
+            f"{_driver(other)} on those before it"
+        )
+        fix = "name the driver that all are to have, or put the hosts in pools of their own"
+        return [_problem(host.name, "trainrig_stack.driver", text, fix)]
     # What is on one node and not on the others is nothing to keep.
-    installed = wish.installed if wish.installed == other.installed else {}
-    found[key] = other._replace(gpus=tuple(sorted({*other.gpus, *wish.gpus})), installed=installed)
+    common = {
+        name: value
+        for names in (_DRIVER, ("pythons",))
+        if _of(names, wish) == _of(names, other)
+        for name, value in _of(names, wish).items()
+    }
+    found[key] = other._replace(gpus=tuple(sorted({*other.gpus, *wish.gpus})), installed=common)
     return []
+
+
+def _of(names: Sequence[str], wish: Wish) -> Dict[str, Any]:
+    return {name: wish.installed[name] for name in names if name in wish.installed}
+
+
+def _driver(wish: Wish) -> str:
+    """The driver of a node, for people."""
+    version, library, module = (wish.installed.get(name) for name in _DRIVER)
+    return " ".join(filter(None, [version or "none", module, library and f"with libraries {library}"]))
 
 
 def _installed(observation: Mapping[str, Any]) -> Dict[str, Any]:
