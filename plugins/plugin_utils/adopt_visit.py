@@ -24,6 +24,7 @@ from ansible_collections.trainrig.gpu.plugins.plugin_utils.bundle_over_ssh impor
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 
 _SUDO_S = 20.0
+_NO_SUDO = "let it, or adopt the node as root"
 
 
 @dataclass
@@ -114,16 +115,17 @@ def _root(one: Visit) -> Execute | None:
             f"sudo wants a terminal: {node.sudo_said[:120]}", f"there: Defaults:{node.user} !requiretty in sudoers"
         )
     if node.sudo == "refused":
-        raise Failed(
-            f"{node.user} cannot use sudo: {node.sudo_said[:120]}", f"let {node.user} use sudo, or adopt as root"
-        )
+        raise Failed(f"{node.user} cannot use sudo: {node.sudo_said[:120]}", _NO_SUDO)
     if node.sudo == "password":
         one.asks_for_sudo = True
         if one.password is not None:
             # -k: sudo must read the line, or the shell behind it would.
             root = ssh.shells("sudo -k -S -p '' sh", one.password)
-            if root(framed("id -u"), _SUDO_S).text.strip() == "0":
+            answer = root(framed("id -u"), _SUDO_S)
+            if answer.text.strip() == "0":
                 return root
+            if "sudoers" in answer.err or "not allowed" in answer.err:
+                raise Failed(f"{node.user} cannot use sudo: it is not in the sudoers file", _NO_SUDO)
     return None
 
 

@@ -28,7 +28,9 @@ for python in /usr/bin/python3 /usr/bin/python3.[0-9] /usr/bin/python3.[0-9][0-9
 done
 for manager in apt-get dnf; do command -v "$manager" >/dev/null 2>&1 && say manager "$manager"; done
 if command -v sudo >/dev/null 2>&1; then
-  if [ "$(id -u)" = 0 ]; then say sudo there; else say sudo "$(sudo -n true 2>&1 && echo works)"; fi
+  if [ "$(id -u)" = 0 ]; then say sudo there
+  # Its last line is the verdict; complaints that the own name does not resolve come before it.
+  else say sudo "$({ sudo -n true 2>&1 && echo works; } | tail -n 1)"; fi
 fi
 """
 
