@@ -7,14 +7,12 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.inventory_names import (
-    misspelt_groups,
-    misspelt_variables,
-)
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.keys import PROFILE
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import message
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import DEFAULT_POOL
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import validate
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
-from ansible_collections.trainrig.gpu.plugins.plugin_utils.declarations import declared, of_the_system
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.declarations import beyond_the_profile, declared, misspelt
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import LockError, fresh_lock
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, plain
 
@@ -32,41 +30,32 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         self.validate_argument_spec({})
         variables = task_vars or {}
-        self._names(variables)
+        wrong = misspelt(variables)
+        if wrong:
+            raise AnsibleActionFail("\n".join(map(message, wrong)))
         written = self._templar.template(variables.get("trainrig_stack") or {})
         stack = self._stack(written)
         groups = plain(variables["group_names"])
         try:
             directory = str(variables["inventory_dir"])
-            lock = fresh_lock(directory, plain(written)) if self._needs_lock(groups) else {}
+            pool = str(variables.get("trainrig_pool", DEFAULT_POOL))
+            lock = fresh_lock(directory, pool, plain(written), _settings(variables)) if self._needs_lock(groups) else {}
         except LockError as error:
             raise AnsibleActionFail(str(error)) from error
         return {
             "changed": False,
             "stack": stack,
-            "beyond": of_the_system(plain(written)),
+            "beyond": beyond_the_profile(plain(written)),
             "settings": self._settings(variables),
             "members": self._members(variables),
             "lock_digest": lock.get("digest"),
         }
 
     @staticmethod
-    def _names(variables: dict[str, Any]) -> None:
-        rows = load("layers")
-        layers = [row["layer"] for row in (*rows["layers"], rows["verification"])]
-        given = variables["hostvars"][variables["inventory_hostname"]]
-        problems = misspelt_variables(map(str, given))
-        problems += misspelt_groups(plain(variables["group_names"]), layers)
-        for problem in problems:
-            problem["where"] = origin(given.get(problem["key"])) or str(variables["inventory_dir"])
-        if problems:
-            raise AnsibleActionFail("\n".join(message(problem) for problem in problems))
-
-    @staticmethod
     def _stack(written: Any) -> dict[str, str]:
         where = origin(written) or "variable trainrig_stack"
         stack, problems = validate(plain(written), load("torch"), where)
-        if not problems and of_the_system(plain(written)):  # that takes more of data/ than most runs need
+        if not problems and set(plain(written)) - set(PROFILE):  # that takes more of data/ than most runs need
             problems = declared(plain(written), where)[1]
         for problem in problems:  # the place of the key itself, where this ansible-core knows it
             name = problem["key"].rpartition(".")[2]
@@ -102,6 +91,12 @@ class ActionModule(ActionBase):
     def _members(variables: dict[str, Any]) -> list[str]:
         """The hosts that are verified together with this one: the same pool, in the verify group."""
         hostvars = variables["hostvars"]
-        pool = str(variables.get("trainrig_pool", "default"))
+        pool = str(variables.get("trainrig_pool", DEFAULT_POOL))
         hosts = plain(variables["groups"].get("verify", []))
-        return sorted(host for host in hosts if str(hostvars[host].get("trainrig_pool", "default")) == pool)
+        return sorted(host for host in hosts if str(hostvars[host].get("trainrig_pool", DEFAULT_POOL)) == pool)
+
+
+def _settings(variables: dict[str, Any]) -> Any:
+    """The trainrig_lock that the inventory's lock is made by: its first host's."""
+    first = next(iter(plain(variables["groups"]["all"])))
+    return plain(variables["hostvars"][first].get("trainrig_lock"))

@@ -18,10 +18,12 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.lock import document,
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.difference import difference
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.installer_settings import uv_settings
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve import problem, stack
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import DEFAULT_POOL
 from ansible_collections.trainrig.gpu.plugins.plugin_utils import lock_files
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load, revision
-from ansible_collections.trainrig.gpu.plugins.plugin_utils.declarations import declared
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.declarations import declared, misspelt
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_maker import LockError, LockMaker
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_settings import lock_settings
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_sources import SourceError, locked_source
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, plain
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.system_lock import SystemLocker, SystemLockError
@@ -29,9 +31,8 @@ from ansible_collections.trainrig.gpu.plugins.plugin_utils.wheel_sizes import Si
 
 _ARGUMENTS = {
     "directory": {"type": "path", "required": True},
-    "profiles": {"type": "list", "elements": "dict", "default": []},
-    "sources": {"type": "list", "elements": "dict", "default": []},
-    "repositories": {"type": "dict", "default": {}},
+    "settings": {"type": "raw"},
+    "repositories": {"type": "raw"},
     "index_date": {"type": "str"},
     "index_url": {"type": "str"},
     "extra_index_urls": {"type": "list", "elements": "str", "default": []},
@@ -51,30 +52,50 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         _validated, arguments = self.validate_argument_spec(_ARGUMENTS)
         options = plain(arguments)
-        directory = Path(options["directory"])
+        directory = self._directory(options["directory"], task_vars or {})
         hosts = self._hosts(task_vars or {})
+        where = origin(self._task.args.get("settings")) or str(directory)
+        asked, problems = lock_settings(options["settings"], options["repositories"], directory, where)
+        self._stop(problems)
+        options.update({key: value for key, value in asked.items() if key != "index_date"})
         old, old_texts = lock_files.present(directory)
-        date = _index_date(options["index_date"] or old.get("index_date"))
+        date = _index_date(options["index_date"] or asked["index_date"] or old.get("index_date"))
         try:
             lock, texts = self._make(options, hosts, date)
-        except (LockError, SizeError, SourceError, SystemLockError) as error:
-            raise AnsibleActionFail(mask(str(error))) from error
-        files = lock_files.written(lock, texts)
-        stale = [name for name in old_texts if name not in texts]
-        changed = lock_files.differ(directory, files) or bool(stale)
-        if changed and not self._task.check_mode:
-            lock_files.write(directory, files, stale)
+            files = lock_files.written(lock, texts)
+            stale = [name for name in old_texts if name not in texts]
+            changed = lock_files.differ(directory, files) or bool(stale)
+            if changed and not self._task.check_mode:
+                lock_files.write(directory, files, stale)
+        except (LockError, lock_files.LockError, SizeError, SourceError, SystemLockError) as error:
+            raise AnsibleActionFail(mask(str(error))) from None
+        for system in lock["systems"]:
+            for warning in system["warnings"]:
+                self._display.warning(f"system {system['name']}: {warning['rule']}: {warning['text']}")
         return {
             "changed": changed,
-            "changes": difference(old, lock, old_texts, texts),
+            "changes": difference(old, lock, old_texts, texts) + [f"{name}: removed" for name in stale],
             "digest": lock["digest"],
             "path": str(directory / document.NAME),
         }
+
+    @staticmethod
+    def _directory(named: str, variables: dict[str, Any]) -> Path:
+        """Where the lock is written: beside the one inventory that there is."""
+        found = {str(variables["hostvars"][name].get("inventory_dir")) for name in plain(variables["groups"]["all"])}
+        if len(found) > 1:
+            text = f"hosts come from several inventories ({problem.listed(sorted(found))}), each has a lock of its own"
+            raise AnsibleActionFail(f"{text}. To fix it: make one after the other, each with one -i.")
+        if not Path(named).is_dir():
+            text = f"the inventory is in no directory ({named}), and a lock is written beside it"
+            raise AnsibleActionFail(f"{text}. To fix it: name a file or a directory with -i.")
+        return Path(named)
 
     def _hosts(self, variables: dict[str, Any]) -> list[systems.Host]:
         """Every host of the inventory with its declaration, checked, and with what was seen on it."""
         found: list[systems.Host] = []
         problems: list[problem.Problem] = []
+        problems += misspelt(variables)
         for name in plain(variables["groups"]["all"]):
             known = variables["hostvars"][name]
             written = known.get("trainrig_stack") or {}
@@ -82,7 +103,7 @@ class ActionModule(ActionBase):
             checked, wrong = declared(plain(written), where)
             problems += [one for one in wrong if one not in problems]
             seen = plain(known.get("trainrig_observed") or {})
-            pool = str(known.get("trainrig_pool", "default"))
+            pool = str(known.get("trainrig_pool", DEFAULT_POOL))
             groups = plain(known.get("group_names") or [])
             found.append(systems.Host(name, pool, groups, checked, seen.get("observation")))
         if problems:
@@ -103,7 +124,8 @@ class ActionModule(ActionBase):
         lock = {
             "index_date": date,
             "data_revision": revision(lock_files.LOCKED_DATA),
-            "stacks": _once([document.said(host.stack) for host in hosts]),
+            "asked": document.asked(options["settings"]),
+            "declared": _once([document.declaration(host.pool, host.stack) for host in hosts]),
             "sources": [locked_source(row) for row in options["sources"]],
             "profiles": profiles,
             "systems": locked,
@@ -133,12 +155,12 @@ class ActionModule(ActionBase):
             "find-links": options["find_links"],
         }
         env = {name: value for name, value in os.environ.items() if name != "PIP_EXTRA_INDEX_URL"}
-        settings, warnings = uv_settings(variables, env, sys.prefix)
+        client, warnings = uv_settings(variables, env, sys.prefix)
         for warning in warnings:
             self._display.warning(warning)
         if not options["extra_index_urls"]:
-            settings.env.pop("UV_INDEX", None)
-        maker = LockMaker(uv, settings, date)
+            client.env.pop("UV_INDEX", None)
+        maker = LockMaker(uv, client, date)
         profiles, texts = [], {}
         for wish in wanted:
             self._display.display(f"Resolving profile {wish['name']}: PyTorch {wish['pytorch']} {wish['variant']}")

@@ -3,14 +3,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.document import NAME
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.systems import platform_of
-from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import listed
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import listed, message
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import DEFAULT_POOL
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import read_lock
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_settings import lock_settings
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.system_lock import SystemLocker, SystemLockError
 
@@ -30,44 +34,39 @@ class ActionModule(ActionBase):
         self.validate_argument_spec({})
         variables = task_vars or {}
         hostvars = variables["hostvars"]
-        asked = self._asked(variables)
-        locker = SystemLocker(plain(self._templar.template(variables.get("trainrig_repositories") or {})), "")
         findings: dict[str, list[dict[str, Any]]] = {name: [] for name in plain(variables["groups"]["all"])}
-        for system, hosts in asked:
+        for system, hosts in self._asked(variables):
+            known = hostvars[hosts[0]]
+            written, directory = plain(known.get("trainrig_repositories")), Path(str(known["inventory_dir"]))
+            settings, problems = lock_settings(None, written, directory, str(directory))
+            if problems:
+                raise AnsibleActionFail("\n".join(map(message, problems)))
             try:
-                missing = locker.missing(system)
+                missing = SystemLocker(settings["repositories"], "").missing(system)
                 text = f"{listed(missing[:_SHOWN])}{f' and {len(missing) - _SHOWN} more' if missing[_SHOWN:] else ''}"
                 cause = "the repository has another version now, or none"
             except SystemLockError as error:
                 missing, text, cause = ["?"], f"the packages of system {system['name']}", str(error)
             for name in hosts if missing else []:
-                pool = str(hostvars[name].get("trainrig_pool", "default"))
+                pool = str(hostvars[name].get("trainrig_pool", DEFAULT_POOL))
                 findings[name].append(_finding(name, pool, text, cause))
         return {"changed": False, "findings": findings}
 
     @staticmethod
     def _asked(variables: dict[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:
-        """Each system of the lock with the hosts that it is for and on which something is to be done."""
-        systems = read_lock(str(variables["inventory_dir"]))["systems"] if _is_locked(variables) else []
-        layers, hosts = set(load("packages")["layers"]), plain(variables["groups"]["all"])
-        found = []
-        for system in systems:
-            fitting = []
-            for name in hosts:
-                known = variables["hostvars"][name]
-                planned = plain(known.get("trainrig_plan") or {})
-                mine = layers & set(plain(known.get("group_names") or [])) and planned.get("dirty")
-                pool = str(known.get("trainrig_pool", "default"))
-                platform = platform_of(plain(known.get("trainrig_observation")) or {})
-                if mine and (pool, platform) == (system["pool"], system["platform"]):
-                    fitting.append(name)
-            if fitting:
-                found.append((system, fitting))
-        return found
-
-
-def _is_locked(variables: dict[str, Any]) -> bool:
-    return bool(plain(variables.get("trainrig_lock_digest")))
+        """Each system of a lock with the hosts that it is for and on which something is to be done."""
+        layers, found = set(load("packages")["layers"]), {}
+        for name in plain(variables["groups"]["all"]):
+            known = variables["hostvars"][name]
+            dirty = plain(known.get("trainrig_plan") or {}).get("dirty")
+            if not dirty or not known.get("trainrig_lock_digest") or not layers & set(plain(known["group_names"])):
+                continue
+            place = (str(known.get("trainrig_pool", DEFAULT_POOL)), platform_of(plain(known["trainrig_observation"])))
+            directory = str(known["inventory_dir"])
+            for system in read_lock(directory)["systems"]:
+                if (system["pool"], system["platform"]) == place:
+                    found.setdefault((directory, system["name"]), (system, []))[1].append(name)
+        return list(found.values())
 
 
 def _finding(host: str, pool: str, text: str, cause: str) -> dict[str, Any]:

@@ -13,7 +13,11 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve import declaration, keys
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.answer import FILES, resolve
-from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import message
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.inventory_names import (
+    misspelt_variables,
+    misspelt_words,
+)
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, message
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.search import Question
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import NAME
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.table import answer_lines
@@ -30,6 +34,10 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "show": {"type": "bool", "default": False},
     "fatal": {"type": "bool", "default": False},
 }
+
+
+#: What else playbooks/resolve.yml reads.
+_QUESTION = ("gpus", "platform", "installed", "today")
 
 
 class Caution(dict[str, Any]):
@@ -51,12 +59,15 @@ class ActionModule(ActionBase):
         _validated, validated = self.validate_argument_spec(_ARGUMENTS)
         arguments = plain(validated)
         data = {name: load(name) for name in FILES}
-        stack = {**arguments["stack"], **(self._overrides() if arguments["what_if"] else {})}
+        given, misspelt = self._given() if arguments["what_if"] else ({}, [])
+        stack = {**arguments["stack"], **given}
         wishes, problems = declaration.declared(stack, data, where)
+        problems += misspelt
         gpus = arguments["gpus"] if arguments["gpus"] is not None else stack.get("gpus") or []
         platform = arguments["platform"] or _one(stack.get("platforms"))
         today = arguments["today"] or datetime.now(timezone.utc).date().isoformat()
-        problems += declaration.hardware(gpus, platform, arguments["installed"], data, where)
+        asked = arguments["gpus"] is not None or arguments["platform"]
+        problems += declaration.hardware(gpus, platform, arguments["installed"], data, "" if asked else where)
         problems += declaration.day(today)
         if problems:
             raise AnsibleActionFail("\n".join(message(problem) for problem in problems))
@@ -72,10 +83,14 @@ class ActionModule(ActionBase):
         shown = {} if arguments["show"] else {"warnings": [Caution(one) for one in answer["cautions"]]}
         return {"changed": False, **answer, **shown}
 
-    def _overrides(self) -> dict[str, Any]:
-        """Single keys that were given with -e."""
+    def _given(self) -> tuple[dict[str, Any], list[Problem]]:
+        """Single keys that were given with -e, and names there that look like one."""
         given = plain(load_extra_vars(self._loader))
-        return {name: given[name] for name in keys.NAMES if name in given}
+        problems = [
+            *misspelt_words(given, (*keys.NAMES, *_QUESTION), "-e"),
+            *misspelt_variables(given, "-e"),
+        ]
+        return {name: given[name] for name in keys.NAMES if name in given}, problems
 
 
 def _one(platforms: Any) -> str:

@@ -25,29 +25,24 @@ options:
     description: The inventory's directory.
     type: path
     required: true
-  profiles:
+  settings:
     description:
-      - The profiles to lock, in order of preference. Without any, those of the systems that are locked; without these,
-        those that the declarations mean.
-      - Each has C(name), C(pytorch) (exact version), C(variant), and may have C(python) (list), C(platform), C(pool)
-        and C(packages) (what else the environment gets; V(numpy) when left out).
-    type: list
-    elements: dict
-    default: []
-  sources:
-    description:
-      - Source archives to lock. Each has C(name), C(tag) and C(archive), a path on the controller or an address.
-    type: list
-    elements: dict
-    default: []
+      - C(trainrig_lock) of the inventory. C(profiles) are the profiles to lock, in order of preference; without any,
+        those of the systems that are locked, and without these those that the declarations mean. Each has C(name),
+        C(pytorch) (exact version), C(variant), and may have C(python) (list), C(platform), C(pool) and C(packages)
+        (what else the environment gets; V(numpy) when left out).
+      - C(sources) are source archives to lock. Each has C(name), C(tag) and C(archive), a path on the controller (from
+        the inventory's directory on) or an address.
+      - C(index_date) is the date of O(index_date) where that is not given.
+    type: raw
   repositories:
     description:
       - Where the origins of C(data/origins.yml) are for this inventory, by origin. Each may have C(url), C(key) (a
-        keyring on the controller) and C(fingerprints) (of a mirror that signs itself).
+        keyring on the controller, from the inventory's directory on) and C(fingerprints) (of a mirror that signs
+        itself).
       - Left out, the address is the one at which the controller's own apt has the origin, and the key that of the
         origin's own package.
-    type: dict
-    default: {}
+    type: raw
   index_date:
     description: The instant at which the indexes are looked at; V(now) moves it to this day. Kept when left out.
     type: str
@@ -83,7 +78,7 @@ EXAMPLES = r"""
 - name: Make the lock
   trainrig.gpu.lock:
     directory: "{{ inventory_dir }}"
-    profiles: "{{ trainrig_lock.profiles }}"
+    settings: "{{ trainrig_lock }}"
 """
 
 RETURN = r"""

@@ -26,6 +26,8 @@ Dir::Etc::parts "";
 Dir::Etc::sourcelist "";
 Dir::Etc::sourceparts "sources.list.d";
 Dir::Etc::preferencesparts "preferences.d";
+Dir::Etc::netrc "/etc/apt/auth.conf";
+Dir::Etc::netrcparts "/etc/apt/auth.conf.d";
 Dir::State "{root}/state";
 Dir::State::status "{root}/state/status";
 Dir::Cache "{root}/cache";
@@ -39,7 +41,8 @@ Acquire::ForceHash "SHA256";
 Acquire::Languages "none";
 Acquire::Retries "3";
 """
-_CONNECTION = re.compile(r"^Acquire::(https?|ftp|tor)::")
+#: What counts of this machine's own settings: how repositories are reached, and how old they may be.
+_CONNECTION = re.compile(r"^Acquire::(https?::|ftp::|tor::|Check-Valid-Until |Max-ValidTime |Min-ValidTime )")
 _SIGNED = re.compile(r"^\[GNUPG:\] VALIDSIG .* ([0-9A-F]{40})$", re.MULTILINE)
 _ARMOUR = re.compile(
     r"-----BEGIN PGP PUBLIC KEY BLOCK-----\n(?:.+\n)*?\n((?:[A-Za-z0-9+/=]+\n)+?)(?:=\S{4}\n)?-----END"
@@ -64,12 +67,13 @@ class AptRoot:
 
     def __init__(self, directory: Path, architecture: str, sources: Sequence[Source]) -> None:
         self._root, self._sources = directory, sources
+        self._keyrings: dict[str, str] = {}
         for name in ("etc/sources.list.d", "etc/preferences.d", "state/lists/partial", "cache/archives/partial", "log"):
             (directory / name).mkdir(parents=True)
         (directory / "state/status").touch()
         settings = _SETTINGS.format(root=directory, architecture=architecture)
         (directory / "apt.conf").write_text(settings + connection_settings(), encoding="utf-8")
-        stanzas = [_stanza(source, self._keyring(source.keyring, number)) for number, source in enumerate(sources)]
+        stanzas = [_stanza(source, self._keyring(source.keyring)) for source in sources]
         (directory / "etc/sources.list.d/lock.sources").write_text("\n".join(stanzas), encoding="utf-8")
 
     def update(self) -> None:
@@ -79,7 +83,7 @@ class AptRoot:
     def signers(self, source: Source) -> list[str]:
         """Fingerprints of the keys whose signature on a repository's Release was good, primary keys."""
         files = [path for path in self._lists("InRelease", "Release") if _belongs(path, source)]
-        keyring = self._keyring(source.keyring, self._sources.index(source))
+        keyring = self._keyring(source.keyring)
         found: set[str] = set()
         for path in files:
             signature = [str(path)] if path.name.endswith("InRelease") else [f"{path}.gpg", str(path)]
@@ -134,31 +138,36 @@ class AptRoot:
         lists = sorted((self._root / "state/lists").iterdir())
         return [path for path in lists if path.name.endswith(tuple(f"_{ending}" for ending in endings))]
 
-    def _keyring(self, path: str, number: int) -> str:
-        """A keyring that every apt and gpgv read: keys in ASCII armour are unwrapped."""
-        try:
-            content = Path(path).read_bytes()
-        except OSError as error:
-            raise AptError(f"the keyring {path} cannot be read: {error.strerror}") from error
-        if not content.startswith(b"-----BEGIN"):
-            return path
-        target = self._root / f"keyring-{number}.gpg"
-        blocks = _ARMOUR.findall(content.decode("ascii", "replace").replace("\r", ""))
-        target.write_bytes(b"".join(base64.b64decode(block.replace("\n", "")) for block in blocks))
-        return str(target)
+    def _keyring(self, path: str) -> str:
+        """A copy that every apt and gpgv read: a plain name, and keys in ASCII armour unwrapped."""
+        if path not in self._keyrings:
+            try:
+                content = Path(path).read_bytes()
+            except OSError as error:
+                raise AptError(f"the keyring {path} cannot be read: {error.strerror}") from None
+            blocks = _ARMOUR.findall(content.decode("ascii", "replace").replace("\r", ""))
+            target = self._root / f"keyring-{len(self._keyrings)}.gpg"
+            target.write_bytes(b"".join(base64.b64decode(block.replace("\n", "")) for block in blocks) or content)
+            self._keyrings[path] = str(target)
+        return self._keyrings[path]
 
     def _run(self, *command: str) -> str:
         env = {**os.environ, "APT_CONFIG": str(self._root / "apt.conf"), "LC_ALL": "C.UTF-8"}
         try:
             done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-        except FileNotFoundError as error:
+        except FileNotFoundError:
             text = f"{command[0]} is not on this machine: run lock.yml on a Debian or Ubuntu machine"
-            raise AptError(text) from error
+            raise AptError(text) from None
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if line.startswith(("E:", "W:"))] or [done.stderr[-400:]]
             unmet = [line.strip() for line in done.stdout.splitlines() if line.startswith(" ") and ":" in line]
             raise AptError(mask("\n".join([*unmet[:8], *lines[:6]])))
         return done.stdout
+
+
+def bare(uri: str) -> str:
+    """An address as apt shows it: without credentials and without a slash at the end."""
+    return re.sub(r"^([a-z+]+://)[^/]*@", r"\1", uri).rstrip("/")
 
 
 def connection_settings() -> str:
@@ -193,7 +202,7 @@ def _stanza(source: Source, keyring: str) -> str:
 
 def _belongs(path: Path, source: Source) -> bool:
     """Whether a file of apt's lists is of this repository: the name is its address, slashes as underscores."""
-    address = re.sub(r"^[a-z+]+://(?:[^/@]*@)?", "", source.uri).rstrip("/")
+    address = bare(source.uri).partition("://")[2]
     rest = "" if source.suite == "/" else f"/dists/{source.suite}"
     quoted = re.sub(r"[_~=!@#$^&*{}|<>%\[\]]", lambda found: f"%{ord(found.group()):02x}", f"{address}{rest}")
     return re.sub(r"_(In)?Release$", "", path.name).rstrip("_.") == quoted.replace("/", "_")

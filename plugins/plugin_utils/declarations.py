@@ -7,8 +7,16 @@ from typing import Any
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve import declaration, keys
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.answer import FILES
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.inventory_names import (
+    misspelt_groups,
+    misspelt_variables,
+)
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, plain
+
+#: Values that ask for no package.
+_AS_IT_IS = ("auto", "keep", "none", "off", "wheel")
 
 
 def declared(written: Any, where: str) -> tuple[dict[str, Any], list[Problem]]:
@@ -21,6 +29,23 @@ def declared(written: Any, where: str) -> tuple[dict[str, Any], list[Problem]]:
     return {**wishes, **lists}, problems
 
 
-def of_the_system(written: Any) -> dict[str, Any]:
-    """What is declared beyond the keys that choose a profile."""
-    return {key: value for key, value in (written or {}).items() if key not in keys.PROFILE and value != "auto"}
+def beyond_the_profile(written: Any) -> dict[str, Any]:
+    """What is declared of the system's packages: neither a profile's key nor a word for leaving things as they are."""
+    keys_of_a_profile = (*keys.PROFILE, *keys.LISTS, "origin")
+    return {
+        key: value
+        for key, value in (written or {}).items()
+        if key not in keys_of_a_profile and value not in _AS_IT_IS and value is not False
+    }
+
+
+def misspelt(variables: dict[str, Any]) -> list[Problem]:
+    """Settings and groups of a host (its task_vars) that look like ours and are none."""
+    rows = load("layers")
+    layers = [row["layer"] for row in (*rows["layers"], rows["verification"])]
+    given = variables["hostvars"][variables["inventory_hostname"]]
+    problems = misspelt_variables(map(str, given))
+    problems += misspelt_groups(plain(variables["group_names"]), layers)
+    for problem in problems:
+        problem["where"] = origin(given.get(problem["key"])) or str(variables["inventory_dir"])
+    return problems

@@ -3,7 +3,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
+import fcntl
 import os
+import tempfile
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -49,11 +51,11 @@ def read_lock(inventory_directory: str) -> dict[str, Any]:
     return dict(lock)
 
 
-def fresh_lock(inventory_directory: str, declared: Mapping[str, Any]) -> dict[str, Any]:
-    """The lock, where it was made from this declaration and from today's data/; LockError otherwise."""
+def fresh_lock(inventory_directory: str, pool: str, stack: Mapping[str, Any], settings: Any) -> dict[str, Any]:
+    """The lock, where it was made from this declaration, these settings and today's data/; LockError otherwise."""
     lock = read_lock(inventory_directory)
     where = os.path.relpath(Path(inventory_directory) / document.NAME)
-    found = document.stale(lock, declared, revision(LOCKED_DATA), where)
+    found = document.stale(lock, pool, stack, settings, revision(LOCKED_DATA), where)
     if found:
         raise LockError("\n".join(message(problem) for problem in found))
     return lock
@@ -61,7 +63,8 @@ def fresh_lock(inventory_directory: str, declared: Mapping[str, Any]) -> dict[st
 
 def read_requirements(inventory_directory: str, profile: Mapping[str, Any]) -> str:
     """The text of a profile's requirement file."""
-    return (Path(inventory_directory) / profile["requirements"]["file"]).read_text(encoding="utf-8")
+    path = Path(inventory_directory) / str(profile["requirements"]["file"])
+    return path.read_text(encoding="utf-8")
 
 
 def _texts(lock: Any, directory: Path) -> dict[str, str]:
@@ -76,12 +79,15 @@ def _texts(lock: Any, directory: Path) -> dict[str, str]:
 
 
 def present(directory: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """The lock that is there, empty where there is none or it cannot be read, and the requirement files beside it."""
+    """The lock that is there and the requirement files that are its own; empty where it cannot be read.
+
+    Other files in requirements/ are somebody else's.
+    """
     try:
         lock = yaml.safe_load((directory / document.NAME).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        lock = {}
-    texts = {f"requirements/{path.name}": path.read_text("utf-8") for path in directory.glob("requirements/*.txt")}
+        texts = _texts(lock, directory)
+    except (OSError, UnicodeDecodeError, TypeError, yaml.YAMLError):
+        return {}, {}
     usable = not any(found["rule"] in ("lock.unreadable", "lock.schema") for found in document.problems(lock, texts))
     return (lock if usable else {}), texts
 
@@ -100,15 +106,33 @@ def differ(directory: Path, files: Mapping[str, str]) -> bool:
 
 
 def write(directory: Path, files: Mapping[str, str], stale: Iterable[str]) -> None:
-    """The lock last: while it is the old one, its hashes say that the files beside it are not its own."""
-    for name in sorted(files, key=lambda name: name == document.NAME):
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.new")
-        temporary.write_text(files[name], encoding="utf-8")
-        temporary.replace(path)
-    for name in stale:
-        (directory / name).unlink(missing_ok=True)
+    """The lock last: while it is the old one, its hashes say that the files beside it are not its own.
+
+    One writer at a time. LockError where the place cannot be written.
+    """
+    try:
+        place = os.open(directory, os.O_RDONLY)
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX)
+            for name in sorted(files, key=lambda name: name == document.NAME):
+                _replace((directory / name).resolve(), files[name])
+            for name in stale:
+                (directory / name).unlink(missing_ok=True)
+        finally:
+            os.close(place)
+    except OSError as error:
+        text = f"{error.filename or directory}: cannot be written: {error.strerror}"
+        raise LockError(f"{text}. To fix it: make the inventory's directory writable, or copy it elsewhere") from None
+
+
+def _replace(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+    ) as new:
+        new.write(text)
+    os.chmod(new.name, 0o644)
+    os.replace(new.name, path)
 
 
 class _Dumper(yaml.SafeDumper):

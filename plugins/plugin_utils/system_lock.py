@@ -3,9 +3,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +21,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.declaration i
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import listed
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.search import Question
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.table import answer_lines
-from ansible_collections.trainrig.gpu.plugins.plugin_utils.apt_root import AptError, AptRoot, Source, own_sources
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.apt_root import AptError, AptRoot, Source, bare, own_sources
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 
 #: Families whose packages apt can lock; what the others lack is said by name.
@@ -31,6 +34,10 @@ _NOT_YET = (
 )
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _VARIABLE = "trainrig_repositories"
+_MIRROR = f"mirror that has it in {_VARIABLE}"
+_TEMPORARY = "trainrig-apt-"
+#: What a killed run left behind is nobody's after this many seconds.
+_ABANDONED_S = 3600
 
 
 class SystemLockError(Exception):
@@ -62,7 +69,14 @@ class SystemLocker:
         if family not in _APT:
             raise SystemLockError(_NOT_YET.format(platform=wish.platform, groups=listed(self._layers)))
         answer = self._resolved(wish)
-        distro = next(name for name, row in self._origins.items() if code in row.get("platforms", {}))
+        if not answer["resolution"]["packages"] and answer["resolution"]["kernel"] in (None, "keep"):
+            return self._entry(wish, answer)  # nothing to ask a repository for: the CPU, or no driver wanted
+        distro = next((name for name, row in self._origins.items() if code in row.get("platforms", {})), None)
+        if distro is None:
+            raise SystemLockError(
+                f"system {_name(wish)}: data/origins.yml does not say which suites {code} has. To fix it: leave it "
+                "out of trainrig_stack.platforms; wheels are locked all the same"
+            )
         wanted = [distro, *(["nvidia"] if answer["resolution"]["origin"] == "nvidia" else [])]
         with self._asking(_name(wish), wish.platform, wanted) as (root, repositories, origins):
             return self._written(wish, answer, root, repositories, origins)
@@ -70,8 +84,10 @@ class SystemLocker:
     def missing(self, system: Mapping[str, Any]) -> list[str]:
         """Which pinned packages of a locked system are not on offer any more, as name=version."""
         wanted = list(dict.fromkeys(origin["id"] for origin in system["origins"]))
+        pinned = [row for row in system["packages"] if row["pin"]]
+        if not pinned:
+            return []
         with self._asking(system["name"], system["platform"], wanted) as (root, _repositories, _origins):
-            pinned = [row for row in system["packages"] if row["pin"]]
             there = {
                 (record["Package"], record["Version"], record.get("SHA256"))
                 for record in root.known([row["name"] for row in pinned])
@@ -86,14 +102,19 @@ class SystemLocker:
         """An updated apt root with these origins, checked to be what they should be."""
         code, machine = split(platform)
         repositories = [self._repository(origin, str(code), platform) for origin in wanted]
-        with tempfile.TemporaryDirectory(prefix="trainrig-apt-") as directory:
+        _sweep()
+        with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=_temporary_directory()) as directory:
             sources = [source for one in repositories for source in one.sources]
             try:
                 root = AptRoot(Path(directory, "root"), _MACHINES[str(machine)], sources)
                 root.update()
                 yield root, repositories, [line for one in repositories for line in _origin_lines(one, root)]
-            except (AptError, OutputError, packages.NotOfferedError) as error:
-                raise SystemLockError(f"system {name}: {error}") from error
+            except packages.NotOfferedError as error:
+                fix = "" if "To fix it" in str(error) else f". To fix it: declare what there is, or name a {_MIRROR}"
+                raise SystemLockError(f"system {name}: {error}{fix}") from None
+            except (AptError, OutputError) as error:
+                fix = f"check url and key of {listed(wanted)} in {_VARIABLE}, and that this machine reaches them"
+                raise SystemLockError(f"system {name}: {error}. To fix it: {fix}") from None
 
     def _written(
         self,
@@ -104,7 +125,7 @@ class SystemLocker:
         origins: list[dict[str, Any]],
     ) -> dict[str, Any]:
         wished = repositories[-1]  # the only one, or NVIDIA's after the distribution's
-        own = [source.uri.rstrip("/") for source in wished.sources]
+        own = [bare(source.uri) for source in wished.sources]
         family = root.offers([name for name in root.names() if member(self._families["driver"], name)])
         answer, chosen = self._choice(wish, answer, root, own)
         resolution = answer["resolution"]
@@ -112,17 +133,24 @@ class SystemLocker:
         root.prefer(packages.preferences(chosen, family, driver, own, companions=not wished.row["gpu"]))
         kernel = [f"linux-image-{resolution['kernel']}", f"linux-headers-{resolution['kernel']}"]
         asked = [f"{choice.name}={choice.version}" for choice in chosen]
-        if not asked:
-            raise SystemLockError(f"system {_name(wish)}: the declaration asks for no system package there")
         files = root.solve([*asked, *(kernel if resolution["kernel"] not in (None, "keep") else [])])
         records = root.records(files)
         addresses = {
-            source.uri.rstrip("/") + "/": (one.origin, bool(one.row["gpu"]))
-            for one in repositories
-            for source in one.sources
+            bare(source.uri) + "/": (one.origin, bool(one.row["gpu"])) for one in repositories for source in one.sources
         }
         rows = packages.rows(files, records, chosen, addresses, self._families)
-        names = answer["resolution"].pop("packages")
+        return {
+            **self._entry(wish, answer, chosen),
+            "origins": origins,
+            "packages": rows,
+            "remove": packages.siblings(rows, family, driver),
+            "conflicts": packages.conflicts(rows, records),
+        }
+
+    def _entry(self, wish: Wish, answer: Mapping[str, Any], chosen: Sequence[packages.Choice] = ()) -> dict[str, Any]:
+        """A system of the lock without what only repositories can tell."""
+        resolution = {key: value for key, value in answer["resolution"].items() if key != "packages"}
+        named = {name for found in answer["resolution"]["packages"].values() for name in found}
         return {
             "name": _name(wish),
             "pool": wish.pool,
@@ -131,16 +159,16 @@ class SystemLocker:
             "resolution": resolution,
             "because": answer["because"],
             "warnings": answer["warnings"],
-            "origins": origins,
+            "origins": [],
             "install": {
                 layer: [choice.name for choice in chosen if choice.layer == layer]
                 for layer in self._layers
                 if any(choice.layer == layer for choice in chosen)
             },
-            "left_out": sorted({name for found in names.values() for name in found} - {one.name for one in chosen}),
-            "packages": rows,
-            "remove": packages.siblings(rows, family, driver),
-            "conflicts": packages.conflicts(rows, records),
+            "left_out": sorted(named - {choice.name for choice in chosen}),
+            "packages": [],
+            "remove": [],
+            "conflicts": [],
         }
 
     def _choice(
@@ -221,6 +249,20 @@ def _explain(answer: Mapping[str, Any], version: str, why: str) -> None:
 
 def _name(wish: Wish) -> str:
     return f"{wish.pool}-{wish.platform}"
+
+
+def _temporary_directory() -> str | None:
+    """apt takes no key from a path with a space in it."""
+    return "/tmp" if " " in tempfile.gettempdir() else None
+
+
+def _sweep() -> None:
+    """Removes what killed runs of this user left behind."""
+    for path in Path(_temporary_directory() or tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
+        with suppress(OSError):
+            status = path.stat(follow_symlinks=False)
+            if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _ABANDONED_S and path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _own_address(row: Mapping[str, Any]) -> str | None:

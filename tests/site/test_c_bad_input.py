@@ -63,7 +63,7 @@ def test_a_declaration_that_was_changed_after_the_lock(checkout, refused):
     finally:
         path.write_text(before, encoding="utf-8")
     assert "inventories/local/stack.lock.yml" in output
-    assert '{"pytorch": "2.13.0"}: the declaration was changed after the lock was made' in output
+    assert 'pool default: {"pytorch": "2.13.0"}: the declaration was changed after the lock was made' in output
     assert "playbooks/lock.yml" in output
 
 

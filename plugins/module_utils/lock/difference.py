@@ -22,9 +22,11 @@ def difference(old: Lock, new: Lock, old_texts: Mapping[str, str], new_texts: Ma
         return lines + ([f"and {len(new['systems'])} systems: {_names(new['systems'])}"] if new.get("systems") else [])
     lines = [
         f"{key}: {_shown(old.get(key))} -> {_shown(new.get(key))}"
-        for key in ("schema", "index_date", "stacks", "sources")
+        for key in ("schema", "index_date", "declared", "sources")
         if old.get(key) != new.get(key)
     ]
+    if old.get("asked") != new.get("asked"):
+        lines.append("trainrig_lock was changed since")
     if old.get("data_revision") != new.get("data_revision"):
         lines.append("data/ was changed since; what that means is listed here, nothing else follows from it")
     lines += _profiles(old, new, old_texts, new_texts)

@@ -11,7 +11,14 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem impor
 
 SCHEMA = 1
 #: What every reader of a lock counts on: key -> kind of value.
-_LOCK: Mapping[str, Any] = {"index_date": str, "data_revision": str, "stacks": list, "systems": list, "sources": list}
+_LOCK: Mapping[str, Any] = {
+    "index_date": str,
+    "data_revision": str,
+    "asked": str,
+    "declared": list,
+    "systems": list,
+    "sources": list,
+}
 _PROFILE: Mapping[str, Any] = {
     "name": str,
     "pool": str,
@@ -25,6 +32,19 @@ _PROFILE: Mapping[str, Any] = {
 NAME = "stack.lock.yml"
 _UPDATE = "see what changes with playbooks/lock.yml --check, then make the lock again without --check"
 _FIX = "make it again with playbooks/lock.yml, or take the committed one back from version control"
+_SYSTEM: Mapping[str, Any] = {
+    "name": str,
+    "pool": str,
+    "platform": str,
+    "resolution": dict,
+    "install": dict,
+    "origins": list,
+    "packages": list,
+    "remove": list,
+    "conflicts": list,
+}
+_ORIGIN: Mapping[str, Any] = {"id": str, "suite": str, "components": list}
+_PACKAGE: Mapping[str, Any] = {"name": str, "version": str, "origin": str, "sha256": str, "pin": bool}
 
 
 def sha256(text: str) -> str:
@@ -54,10 +74,12 @@ def problems(lock: Any, texts: Mapping[str, str], where: str = NAME) -> List[Pro
     if lock.get("digest") != digest(lock):
         text = "does not match the content: the lock was edited by hand"
         return [_problem("lock.digest", where, "digest", str(lock.get("digest"))[:12], text, _FIX)]
-    shape = [
-        *_shape(lock, _LOCK, ""),
-        *(line for row in lock["profiles"] for line in _shape(row, _PROFILE, "profiles.")),
-    ]
+    shape = _shape(lock, _LOCK, "") + _rows(lock["profiles"], _PROFILE, "profiles.")
+    for system in lock["systems"] if not shape else []:
+        shape += _shape(system, _SYSTEM, "systems.")
+        if not shape:
+            shape += _rows(system["origins"], _ORIGIN, "systems.origins.")
+            shape += _rows(system["packages"], _PACKAGE, "systems.packages.")
     if shape:
         return [_problem("lock.unreadable", where, key, "", text, _FIX) for key, text in shape[:1]]
     found: List[Problem] = []
@@ -74,6 +96,10 @@ def problems(lock: Any, texts: Mapping[str, str], where: str = NAME) -> List[Pro
     return found
 
 
+def _rows(rows: List[Any], expected: Mapping[str, Any], place: str) -> List[Tuple[str, str]]:
+    return [line for row in rows for line in _shape(row, expected, place)]
+
+
 def _shape(part: Any, expected: Mapping[str, Any], place: str) -> List[Tuple[str, str]]:
     """What is missing or of the wrong kind: [(key, what)]."""
     if not isinstance(part, Mapping):
@@ -87,24 +113,50 @@ def _shape(part: Any, expected: Mapping[str, Any], place: str) -> List[Tuple[str
     return found
 
 
-def stale(lock: Mapping[str, Any], declared: Mapping[str, Any], revision: str, where: str = NAME) -> List[Problem]:
-    """Whether a host's declaration or the facts under data/ were changed after the lock was made."""
-    if said(declared) not in lock["stacks"]:
+def stale(
+    lock: Mapping[str, Any], pool: str, stack: Mapping[str, Any], settings: Any, revision: str, where: str = NAME
+) -> List[Problem]:
+    """Whether what a host's lock was made from is still so: its declaration, the inventory's settings, data/.
+
+    `settings`: the inventory's trainrig_lock; `revision`: of data/ today.
+    """
+    if declaration(pool, stack) not in lock["declared"]:
         text = "the declaration was changed after the lock was made"
-        return [_problem("lock.declaration_changed", where, "stacks", json.dumps(said(declared)), text, _UPDATE)]
+        value = f"pool {pool}: {json.dumps(said(stack))}"
+        return [_problem("lock.declaration_changed", where, "declared", value, text, _UPDATE)]
+    if lock["asked"] != asked(settings):
+        text = "the inventory asks for other profiles or sources since the lock was made"
+        return [_problem("lock.settings_changed", where, "asked", "trainrig_lock", text, _UPDATE)]
     if lock["data_revision"] != revision:
         text = "files of data/ that the lock was made from were changed after it"
         return [_problem("lock.data_changed", where, "data_revision", str(lock["data_revision"])[:12], text, _UPDATE)]
     return []
 
 
-def said(declared: Mapping[str, Any]) -> Dict[str, Any]:
-    """A declaration without what means the same as leaving it out, so that two can be compared."""
-    return {
-        key: [str(one) for one in value] if isinstance(value, list) else str(value)
-        for key, value in sorted(declared.items())
-        if value not in ("auto", [], None)
-    }
+def declaration(pool: str, stack: Mapping[str, Any]) -> Dict[str, Any]:
+    """What the lock keeps of a host's declaration."""
+    return {"pool": pool, "stack": said(stack)}
+
+
+def asked(settings: Any) -> str:
+    """One value for an inventory's trainrig_lock. The date is left out: the lock has one of its own."""
+    rest = (
+        {key: value for key, value in settings.items() if key != "index_date"} if isinstance(settings, Mapping) else {}
+    )
+    return sha256(json.dumps(rest, sort_keys=True, default=str))[:16]
+
+
+def said(stack: Mapping[str, Any]) -> Dict[str, Any]:
+    """A declaration in one spelling, without what means the same as leaving it out."""
+    found: Dict[str, Any] = {}
+    for key, value in sorted(stack.items()):
+        if isinstance(value, list):
+            value = sorted({str(one) for one in value})
+        else:
+            value = "off" if value is False else str(value).strip()  # YAML reads off as false
+        if value not in ("auto", [], "None"):
+            found[key] = value
+    return found
 
 
 def _problem(rule: str, where: str, key: str, value: str, text: str, fix: str) -> Problem:

@@ -19,7 +19,7 @@ HASH = "--hash=sha256:" + "ab" * 32
 TEXT = f"alpha==1.0 \\\n    {HASH}\nbeta==2.0 {HASH}\n"
 
 
-def lock(text=TEXT, systems=(), stacks=({"pytorch": "9.1"},), **changes):
+def lock(text=TEXT, systems=(), stack=None, **changes):
     profile = {
         "name": "cpu",
         "pool": "default",
@@ -31,11 +31,24 @@ def lock(text=TEXT, systems=(), stacks=({"pytorch": "9.1"},), **changes):
         "requirements": {"file": "requirements/cpu.txt", "sha256": document.sha256(text)},
         **changes,
     }
-    made = {"index_date": "2026-01-01T00:00:00Z", "data_revision": "aa", "stacks": list(stacks), "sources": []}
+    declared = [document.declaration("default", stack or {"pytorch": "9.1"})]
+    made = {"index_date": "2026-01-01T00:00:00Z", "data_revision": "aa", "sources": []}
+    made.update(asked=document.asked({"profiles": [{"name": "cpu"}]}), declared=declared)
     return document.sealed({**made, "profiles": [profile], "systems": list(systems)})
 
 
 TEXTS = {"requirements/cpu.txt": TEXT}
+SYSTEM = {
+    "name": "default-debian13-x86_64",
+    "pool": "default",
+    "platform": "debian13-x86_64",
+    "resolution": {},
+    "install": {},
+    "origins": [],
+    "packages": [],
+    "remove": [],
+    "conflicts": [],
+}
 
 
 def rules(content, texts=None):
@@ -74,10 +87,14 @@ def test_a_requirement_file_edited_or_gone():
 @pytest.mark.parametrize(
     ("key", "value", "named"),
     [
-        ("stacks", None, "stacks"),
+        ("declared", None, "declared"),
         ("profiles", [{"name": "cpu"}], "profiles.pool"),
         ("profiles", ["cpu"], "profiles"),
         ("systems", {}, "systems"),
+        ("systems", [{"name": "x"}], "systems.pool"),
+        ("systems", ["x"], "systems"),
+        ("systems", [{**SYSTEM, "packages": ["x"]}], "systems.packages"),
+        ("systems", [{**SYSTEM, "origins": [{"id": 5}]}], "systems.origins.id"),
         ("data_revision", 7, "data_revision"),
     ],
 )
@@ -93,18 +110,40 @@ def test_two_profiles_of_one_name():
 
 
 @pytest.mark.parametrize(
-    ("declared", "revision", "found"),
+    ("stack", "found"),
     [
-        ({"pytorch": "9.1"}, "aa", []),
-        ({"pytorch": "9.1", "python": "auto", "gpus": []}, "aa", []),
-        ({"pytorch": "9.2"}, "aa", ["lock.declaration_changed"]),
-        ({}, "aa", ["lock.declaration_changed"]),
-        ({"pytorch": "9.1", "platforms": ["debian13-x86_64"]}, "aa", ["lock.declaration_changed"]),
-        ({"pytorch": "9.1"}, "bb", ["lock.data_changed"]),
+        ({"pytorch": "9.1"}, []),
+        ({"pytorch": " 9.1 ", "python": "auto", "gpus": []}, []),
+        ({"pytorch": "9.2"}, ["lock.declaration_changed"]),
+        ({}, ["lock.declaration_changed"]),
+        ({"pytorch": "9.1", "platforms": ["debian13-x86_64"]}, ["lock.declaration_changed"]),
     ],
 )
-def test_what_was_declared_afterwards(declared, revision, found):
-    assert [one["rule"] for one in document.stale(lock(), declared, revision)] == found
+def test_what_was_declared_afterwards(stack, found):
+    settings = {"profiles": [{"name": "cpu"}], "index_date": "2026-02-02"}
+    assert [one["rule"] for one in document.stale(lock(), "default", stack, settings, "aa")] == found
+
+
+def test_one_declaration_has_one_spelling():
+    assert document.said({"fabric_manager": False, "gpus": ["b", "a", "a"], "driver": " 550 ", "python": "auto"}) == {
+        "driver": "550",
+        "fabric_manager": "off",
+        "gpus": ["a", "b"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("pool", "settings", "revision", "rule"),
+    [
+        ("other", {"profiles": [{"name": "cpu"}]}, "aa", "lock.declaration_changed"),
+        ("default", {"profiles": []}, "aa", "lock.settings_changed"),
+        ("default", None, "aa", "lock.settings_changed"),
+        ("default", {"profiles": [{"name": "cpu"}]}, "bb", "lock.data_changed"),
+    ],
+)
+def test_what_else_was_changed_afterwards(pool, settings, revision, rule):
+    found = document.stale(lock(), pool, {"pytorch": "9.1"}, settings, revision)
+    assert [one["rule"] for one in found] == [rule]
 
 
 def difference(new, text=TEXT):
@@ -234,7 +273,6 @@ def test_every_wish_that_is_meant_can_be_locked():
         ({"name": "x", "pytorch": "2.13.0", "variant": "cu128"}, "variant"),
         ({"name": "x", "pytorch": "2.13.0", "variant": "cpu", "python": ["3.9"]}, "python"),
         ({"name": "x", "pytorch": "2.13.0", "variant": "cpu", "platform": "darwin-arm64"}, "platform"),
-        ({"name": "x", "pytorch": "2.13.0", "variant": "cpu", "pyton": ["3.9"]}, "pyton"),
     ],
 )
 def test_wishes_that_cannot_be_met(wish, key):

@@ -1,0 +1,29 @@
+"""site.yml on two fresh nodes over SSH: set up, proven, and a second run has nothing to do."""
+
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+import json
+
+TRAINING = ("node-1", "node-2")
+
+
+def test_fresh_nodes_converge_and_a_second_run_changes_nothing(lab, fresh, ansible, host, tmp_path):
+    fresh(*TRAINING)
+    site = ("site.yml", "--limit", ",".join(TRAINING), "-e", f"report_directory={tmp_path}")
+    first = ansible("ansible-playbook", *site).ok()
+    assert "\nverdict: pass" in first.output
+    assert all(first.recap(name)["changed"] > 0 for name in TRAINING)
+    second = ansible("ansible-playbook", *site).ok()
+    assert [second.recap(name)["changed"] for name in TRAINING] == [0, 0]
+    assert "\nverdict: pass (verified" in second.output
+    report = json.loads((tmp_path / "latest" / "report.json").read_text())
+    assert sorted(report["hosts"]) == list(TRAINING)
+    for name in TRAINING:
+        python = "/opt/trainrig/env/bin/python"
+        assert host(name).check_output(f"{python} -c 'import torch; print(torch.ones(3).sum().item())'") == "3.0"
+        # Below the prefix, and the manifest: a node is rented, and nothing else of it is touched.
+        ours = ("/opt/trainrig", "/etc/trainrig", "/home/debian/.ansible")
+        from_boot = ("/var/log", "/var/lib/systemd", "/var/tmp/systemd-private-", "/etc/.pwd.lock", "/var/cache/apt/")
+        odd = [path for path in lab.node(name).changed() if not path.startswith((*ours, *from_boot))]
+        assert odd == []
