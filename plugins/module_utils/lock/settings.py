@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict
+from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Tuple, TypedDict
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.urls import malformed, shown
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, listed, nearest
@@ -17,12 +17,14 @@ Trouble = Optional[Tuple[str, str]]  # (what is wrong, what to do)
 NAME = "trainrig_lock"
 REPOSITORIES = "trainrig_repositories"
 KEYS = ("index_date", "profiles", "sources")
+_RULE = "lock.settings"
 #: A name is a file's (requirements/<name>.txt), so it is no path, no hidden file and no option.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 #: A name with extras, versions and a marker (PEP 508). No address, file or option: the lock holds none of them.
+_VERSION = r"(?:~=|===?|!=|<=?|>=?) *[A-Za-z0-9.*+!_-]+"
 _REQUIREMENT = re.compile(
-    r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])? *(\[[A-Za-z0-9._, -]*\])?"
-    r" *((~=|===?|!=|<=?|>=?) *[A-Za-z0-9.*+!_-]+ *,? *)*(;[^\n]+)?"
+    r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])? *(?:\[[A-Za-z0-9._, -]*\] *)?"
+    rf"(?:{_VERSION}(?: *, *{_VERSION})* *)?(?:;[^\n]+)?"
 )
 
 
@@ -148,9 +150,8 @@ class _Reader:
         """The rows of a list, no two of one name."""
         if not isinstance(value, (list, tuple)):
             if value is not None:
-                self._wrong(
-                    key, value, "must be a list", f"write for example {key.rpartition('.')[2]}: [{_row(fields)}]"
-                )
+                fix = f"write for example {key.rpartition('.')[2]}: [{_row(fields)}]"
+                self._wrong(key, value, "must be a list", fix)
             return []
         found: List[Dict[str, Any]] = []
         for at, written in enumerate(value):
@@ -166,7 +167,7 @@ class _Reader:
     def row(self, key: str, value: Any, fields: Mapping[str, _Field]) -> Dict[str, Any]:
         """The sound values of one row."""
         found: Dict[str, Any] = {}
-        said = self.known(key, value, fields, f"{_row(fields)}")
+        said = self.known(key, value, fields, _row(fields))
         for word, field in fields.items() if isinstance(value, Mapping) else ():
             if word in said:
                 read = self._list if field.many else self._text
@@ -184,42 +185,36 @@ class _Reader:
         return None if value is None else self._text(key, value, _Field('"2026-11-30"'))
 
     def _list(self, key: str, value: Any, field: _Field) -> List[str]:
-        entries: Sequence[Any] = [value] if field.lone and isinstance(value, str) else value
-        word = key.rpartition(".")[2]
+        entries: Any = [value] if field.lone and isinstance(value, str) else value
         if not isinstance(entries, (list, tuple)) or not entries:
-            own = f'"{shown(value)}"' if isinstance(value, str) and value.strip() else field.example
+            own = shown(value.strip()) if isinstance(value, str) else ""
             text = "is empty" if value in (None, "", [], ()) else "must be a list of texts"
-            self._wrong(key, value, text, f"write {word}: [{own}]{'' if field.needed else ', or leave it out'}")
+            word, example = key.rpartition(".")[2], own or field.example.strip('"')
+            self._wrong(key, value, text, f'write {word}: ["{example}"], each in quotes, or leave it out')
             return []
         found = [self._text(key, entry, field) for entry in entries]
         return list(dict.fromkeys(text for text in found if text))
 
     def _text(self, key: str, value: Any, field: _Field) -> Optional[str]:
-        example, text = f"for example {field.example}", ""
+        word, text = "" if field.many else f"{key.rpartition('.')[2]}: ", ""
         if isinstance(value, str) and value.strip():
             text = field.clean(value)
             trouble = field.check(text)
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             # YAML reads 2.10 as the number 2.1: what was written can no longer be told.
             drops = ", which drops the last zero of 2.10" if isinstance(value, float) else ""
-            trouble = f"is a number to YAML{drops}", f"quote it as you wrote it, {example}"
+            quoted = field.example.strip('"')
+            trouble = f"is a number to YAML{drops}", f'quote it as you wrote it, for example {word}"{quoted}"'
         else:
             what = "is empty" if value is None or isinstance(value, str) else "must be text"
-            trouble = what, f"write {example}{'' if field.needed else ', or leave it out'}"
+            trouble = what, f"write for example {word}{field.example}{'' if field.needed else ', or leave it out'}"
         if trouble:
             self._wrong(key, value, *trouble)
         return None if trouble else text
 
     def _wrong(self, key: str, value: Any, text: str, fix: str) -> None:
         self.problems.append(
-            {
-                "rule": "lock.settings",
-                "where": self._where,
-                "key": key,
-                "value": _value(value),
-                "text": text,
-                "fix": fix,
-            }
+            {"rule": _RULE, "where": self._where, "key": key, "value": _value(value), "text": text, "fix": fix}
         )
 
 

@@ -46,7 +46,7 @@ def shown(text: str) -> str:
     if malformed(text):
         return f"{scheme}://***" if re.search("[@:?#]", rest) else text
     parts = urlsplit(text)
-    if "@" in parts.path or "@" in parts.fragment:
+    if "@" in parts.path + parts.query + parts.fragment:  # what stands before it may be a password with a raw / ? #
         return f"{scheme}://***"
     user, _at, host = parts.netloc.rpartition("@")
     return f"{scheme}://{'***@' if user else ''}{host}{parts.path}{'?***' if parts.query else ''}"

@@ -10,8 +10,6 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem impor
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import runs_on
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import offered_variants, releases
 
-#: Keys of one entry of `trainrig_lock.profiles`.
-KEYS = ("name", "pool", "platform", "python", "pytorch", "variant", "packages")
 _PLATFORM = "linux-x86_64"
 _MACHINES = ("x86_64", "aarch64")
 
@@ -46,20 +44,16 @@ def _wish(version: str, variant: str, stack: Mapping[str, str]) -> Dict[str, Any
 
 
 def problem(wish: Mapping[str, Any], torch: Mapping[str, Any], where: str) -> Optional[Problem]:
-    """Why a wish cannot become a profile."""
-    name = str(wish.get("name"))
-    key = f"trainrig_lock.profiles.{name}"
-    unknown = [word for word in wish if word not in KEYS]
-    if unknown:
-        return _problem(where, f"{key}.{unknown[0]}", str(wish[unknown[0]]), "unknown key", f"known: {listed(KEYS)}")
-    version, variant = str(wish.get("pytorch")), str(wish.get("variant"))
+    """Why a wish cannot become a profile, as far as data/torch.yml tells; its keys are right (settings.checked)."""
+    key = f"trainrig_lock.profiles.{wish['name']}"
+    version, variant = wish["pytorch"], wish["variant"]
     if version not in torch["releases"]:
         fix = f"write an exact one, for example {releases(torch, 'auto')[0]}"
         return _problem(where, f"{key}.pytorch", version, "no such PyTorch release is known", fix)
     if variant not in offered_variants(torch, version):
         fix = f"use one of {listed(offered_variants(torch, version))}"
         return _problem(where, f"{key}.variant", variant, f"PyTorch {version} does not exist in this variant", fix)
-    platform = str(wish.get("platform", _PLATFORM))
+    platform = wish.get("platform", _PLATFORM)
     if platform not in [f"linux-{machine}" for machine in _MACHINES]:
         fix = f"use one of {listed(f'linux-{machine}' for machine in _MACHINES)}"
         return _problem(where, f"{key}.platform", platform, "no wheels are known for it", fix)
@@ -67,7 +61,7 @@ def problem(wish: Mapping[str, Any], torch: Mapping[str, Any], where: str) -> Op
     missing = [python for python in wish.get("python", []) if python not in served]
     if missing:
         text = f"PyTorch {version} has no wheels for it"
-        return _problem(where, f"{key}.python", str(missing[0]), text, f"use some of {listed(served)}")
+        return _problem(where, f"{key}.python", missing[0], text, f"use some of {listed(served)}")
     return None
 
 
