@@ -102,7 +102,7 @@ _PROFILE: Mapping[str, _Field] = {
     "pool": _Field("default"),
     "platform": _Field("linux-x86_64"),
     "python": _Field('"3.12"', many=True),
-    "pytorch": _Field('"2.13.0"', needed=True),
+    "pytorch": _Field('"X.Y.Z"', needed=True),
     "variant": _Field("cu130", needed=True),
     "packages": _Field("numpy", many=True, check=_requirement),
 }
@@ -119,7 +119,7 @@ _REPOSITORY: Mapping[str, _Field] = {
     ),
 }
 _EXAMPLES = {
-    NAME: f'{NAME}: {{profiles: [{{name: cu130, pytorch: "2.13.0", variant: cu130}}]}}',
+    NAME: f'{NAME}: {{profiles: [{{name: cu130, pytorch: "X.Y.Z", variant: cu130}}]}}',
     REPOSITORIES: f"{REPOSITORIES}: {{nvidia: {{url: https://HOST/PATH}}}}",
 }
 
