@@ -165,11 +165,6 @@ class AptRoot:
         return done.stdout
 
 
-def bare(uri: str) -> str:
-    """An address as apt shows it: without credentials and without a slash at the end."""
-    return re.sub(r"^([a-z+]+://)[^/]*@", r"\1", uri).rstrip("/")
-
-
 def connection_settings() -> str:
     """How this machine's apt reaches repositories: proxies and certificates, as apt.conf(5) text."""
     try:
@@ -202,7 +197,7 @@ def _stanza(source: Source, keyring: str) -> str:
 
 def _belongs(path: Path, source: Source) -> bool:
     """Whether a file of apt's lists is of this repository: the name is its address, slashes as underscores."""
-    address = bare(source.uri).partition("://")[2]
+    address = apt_output.bare(source.uri).partition("://")[2]
     rest = "" if source.suite == "/" else f"/dists/{source.suite}"
     quoted = re.sub(r"[_~=!@#$^&*{}|<>%\[\]]", lambda found: f"%{ord(found.group()):02x}", f"{address}{rest}")
     return re.sub(r"_(In)?Release$", "", path.name).rstrip("_.") == quoted.replace("/", "_")

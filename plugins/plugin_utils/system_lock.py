@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.family import member
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock import packages
-from ansible_collections.trainrig.gpu.plugins.module_utils.lock.apt_output import OutputError
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock.apt_output import OutputError, bare
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.systems import Wish
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.answer import FILES, resolve
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.declaration import split
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import listed
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.search import Question
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.table import answer_lines
-from ansible_collections.trainrig.gpu.plugins.plugin_utils.apt_root import AptError, AptRoot, Source, bare, own_sources
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.apt_root import AptError, AptRoot, Source, own_sources
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 
 #: Families whose packages apt can lock; what the others lack is said by name.

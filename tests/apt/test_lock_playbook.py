@@ -45,7 +45,8 @@ class Inventory:
         (path / "group_vars").mkdir(parents=True)
 
     def write(self, stack, groups="", **settings):
-        hosts = "all: {hosts: {localhost: {ansible_connection: local}}}\n"
+        # The first one has no layer: what is asked for the whole fleet must not depend on it.
+        hosts = "all: {hosts: {another: {ansible_connection: local}, localhost: {ansible_connection: local}}}\n"
         lines = [f"{group}: {{hosts: {{localhost: }}}}\n" for group in groups.split()]
         (self.path / "hosts.yml").write_text(hosts + "".join(lines), encoding="utf-8")
         profiles = [{"name": "cpu", "pytorch": "2.13.0", "variant": "cpu", "python": ["3.11"]}]

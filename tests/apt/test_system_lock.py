@@ -144,6 +144,25 @@ def test_what_is_not_on_offer_any_more(lock, own_nvidia_repository, simulated_ub
     assert locker.missing(system) == gone, "another version only, and another file of the same name"
 
 
+def test_a_mirror_with_credentials_and_a_key_in_armour(lock, simulated_nvidia_repository, tmp_path):
+    repository = simulated_nvidia_repository("ubuntu2404")
+    key = tmp_path / "keys of ours" / "nvidia.asc"
+    key.parent.mkdir()
+    key.write_text(f"The mirror's key:\n\n{repository.key_armored.read_text(encoding='ascii')}", encoding="ascii")
+    place = at(repository, url=repository.url.replace("://", "://joe:s3cr3t@"), key=str(key))
+    system = lock({"driver": "580"}, nvidia=place)
+    assert system == lock({"driver": "580"})
+    assert "s3cr3t" not in str(system)
+
+
+def test_nothing_to_ask_for(lock, own_nvidia_repository):
+    system = lock({"accelerator": "cpu"}, nvidia=at(own_nvidia_repository))
+    assert (system["packages"], system["install"], system["origins"]) == ([], {}, [])
+    assert system["resolution"]["pytorch"]["variant"] == "cpu"
+    assert own_nvidia_repository.asked == []
+    assert SystemLocker({}, "").missing(system) == []
+
+
 @pytest.mark.parametrize("signature", ["stranger", "tampered", "missing"])
 def test_a_bad_signature(lock, own_nvidia_repository, signature):
     own_nvidia_repository.publish(signature=signature)

@@ -13,6 +13,11 @@ _URI = re.compile(r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>[0-9]+) (?P<hash>\S
 _FIELD = re.compile(r"^(?P<name>[A-Za-z0-9-]+): *(?P<value>.*)$")
 
 
+def bare(uri: str) -> str:
+    """An address without credentials and without a slash at the end."""
+    return re.sub(r"^([a-z+]+://)[^/]*@", r"\1", uri).rstrip("/")
+
+
 class Offer(NamedTuple):
     """A version of a package that a repository has."""
 
@@ -65,7 +70,9 @@ def files(text: str) -> List[File]:
         stem = match.group("file")[: -len(".deb")]
         name, version, architecture = stem.split("_")
         found.append(
-            File(name, unquote(version), architecture, match.group("uri"), int(match.group("size")), digest.lower())
+            File(
+                name, unquote(version), architecture, bare(match.group("uri")), int(match.group("size")), digest.lower()
+            )
         )
     return sorted(found)
 

@@ -32,7 +32,7 @@ def test_a_simulation():
 def test_files():
     text = (
         f"'http://m/debian/pool/a/a_1%3a3-1_amd64.deb' a_1%3a3-1_amd64.deb 1200 SHA256:{DIGEST}\n"
-        f"'http://m/debian/pool/b/b_2_all.deb' b_2_all.deb 7 SHA256:{DIGEST.upper()}\n"
+        f"'http://me:hunter2@m/debian/pool/b/b_2_all.deb' b_2_all.deb 7 SHA256:{DIGEST.upper()}\n"
     )
     assert apt_output.files(text) == [
         File("a", "1:3-1", "amd64", "http://m/debian/pool/a/a_1%3a3-1_amd64.deb", 1200, DIGEST),
