@@ -16,6 +16,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.uv_options import mask
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock import document, systems, wishes
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.difference import difference
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock.urls import malformed, shown
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.installer_settings import uv_settings
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve import problem, stack
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import DEFAULT_POOL
@@ -148,6 +149,12 @@ class ActionModule(ActionBase):
         uv = options["uv"] or shutil.which("uv", path=sysconfig.get_path("scripts")) or shutil.which("uv")
         if not uv:
             raise AnsibleActionFail("uv is not installed on the controller. To fix it: install its pinned dependencies")
+        for name, address in [
+            ("pytorch_index_url", options["index_url"]),
+            *(("pytorch_extra_index_urls", one) for one in options["extra_index_urls"]),
+        ]:
+            if address and (wrong := malformed(address)):
+                raise AnsibleActionFail(f"{name}: {shown(address)}: {wrong[0]}. To fix it: {wrong[1]}.")
         # An index of pip's that has no upload dates cannot be cut at the index date; only an inventory's own counts.
         variables = {
             "index-url": [options["index_url"]] if options["index_url"] else [],

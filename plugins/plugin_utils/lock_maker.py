@@ -94,7 +94,12 @@ class LockMaker:
             if done.returncode:
                 context = {"requirements": f"profile {profile['name']}", "python": "the lock", "store": directory}
                 failure = explain(done.stderr, context, self._settings.origins)
-                raise LockError(f"{failure.text}. To fix it: {failure.fix}. ({failure.detail})")
+                held = (
+                    f" Constraints that held: {', '.join(self._settings.constraints)}."
+                    if self._settings.constraints
+                    else ""
+                )
+                raise LockError(f"{failure.text}. To fix it: {failure.fix}. ({failure.detail}){held}")
             content: dict[str, Any] = tomllib.loads(result.read_text(encoding="utf-8"))
             return content
 
