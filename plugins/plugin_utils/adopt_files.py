@@ -95,7 +95,13 @@ class InventoryFiles:
         return model.name
 
     def has_lock(self) -> bool:
-        return (self.directory / "stack.lock.yml").is_file()
+        """Whether there is a lock that was made with the pools of these hosts in sight."""
+        path = self.directory / "stack.lock.yml"
+        if not path.is_file():
+            return False
+        declared = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get("declared") or []
+        pools = {one.get("trainrig_pool") for one in inventory.hosts(self._read()).values()} - {None}
+        return pools <= {one.get("pool") for one in declared}
 
 
 def _write(path: Path, text: str) -> bool:

@@ -46,6 +46,14 @@ class Refused(Exception):
     """ssh did not get in; the text is what it said."""
 
 
+class Done(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 class Scan(NamedTuple):
     """What came of a look at a host key: nothing was logged in to. ``found``: the key, where it is a new one."""
 
@@ -67,6 +75,7 @@ class Ssh:
         self._known_hosts: tuple[Path, ...] = ()
         self._password: str | None = None
         self._master: subprocess.Popen[bytes] | None = None
+        self._short: subprocess.Popen[bytes] | None = None
         self.settings = self._settings()
 
     def _settings(self) -> dict[str, str]:
@@ -112,7 +121,7 @@ class Ssh:
             *(f"UserKnownHostsFile={_files([new, *known])}", "HashKnownHosts=no", "CheckHostIP=no"),
             *("ControlPath=none", "VerifyHostKeyDNS=no"),
         )
-        done = _run([*self._command(options), "true"], timeout_s=_CONNECT_S + _LOGIN_S)
+        done = self._login([*self._command(options), "true"])
         found = keys(new.read_text("utf-8", "replace")) if new.is_file() else []
         reached = done.returncode == 0 or bool(found) or is_reached(done.stderr)
         return Scan(reached, found, done.stderr)
@@ -122,7 +131,6 @@ class Ssh:
         self._known_hosts, self._password = (known_hosts,), password
         command = self._command((*self._checked(), "ControlMaster=yes", f"ControlPath={self._socket}"), "-N")
         self._master = _start(command, self._environment(password))
-        self._master.stdin and self._master.stdin.close()
         deadline = time.monotonic() + _CONNECT_S + _LOGIN_S
         while not self._socket.exists():
             if self._master.poll() is not None:
@@ -153,10 +161,24 @@ class Ssh:
         """
         only = ("IdentitiesOnly=yes", f'IdentityFile="{key}"') if key else ()
         options = ("BatchMode=yes", "PasswordAuthentication=no", "ControlPath=none", *only, *self._checked())
-        done = _run([*self._command(options, keys=key is None), "true"], timeout_s=_CONNECT_S + _LOGIN_S)
+        done = self._login([*self._command(options, keys=key is None), "true"])
         return None if done.returncode == 0 else done.stderr or "ssh said nothing"
 
+    def _login(self, command: Sequence[str]) -> Done:
+        """A login that ends by itself; `close` ends it sooner."""
+        self._short = _start(command, {"SSH_ASKPASS_REQUIRE": "never"})
+        try:
+            out, err = self._short.communicate(timeout=_CONNECT_S + _LOGIN_S)
+        except subprocess.TimeoutExpired:
+            self._short.kill()
+            self._short.communicate()
+            return Done(124, "", "no answer: Timeout")
+        return Done(self._short.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
     def close(self) -> None:
+        """End what still runs; the one who waits for it sees that it ended."""
+        if self._short is not None and self._short.poll() is None:
+            self._short.kill()
         if self._master is not None:
             self._master.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -164,8 +186,9 @@ class Ssh:
             if self._master.poll() is None:
                 self._master.kill()
                 self._master.wait()
-            self._master.stderr and self._master.stderr.close()
-            self._master.stdout and self._master.stdout.close()
+            for stream in (self._master.stdout, self._master.stderr):
+                if stream is not None:
+                    stream.close()
             self._master = None
 
     def _checked(self) -> tuple[str, ...]:
@@ -263,24 +286,14 @@ def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
     )
 
 
-def _run(command: Sequence[str], timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
-    """Run to the end, bounded; what it said comes back in either case."""
+def _run(command: Sequence[str]) -> Done:
+    """A program that asks nobody and no other machine."""
     try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            env={**os.environ, "LC_ALL": "C", "SSH_ASKPASS_REQUIRE": "never"},
-            start_new_session=True,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 124, "", f"no answer within {timeout_s:.0f} s: Timeout")
+        process = _start(command, {})
     except FileNotFoundError:
-        return subprocess.CompletedProcess(command, 127, "", f"there is no {command[0]} here: install OpenSSH's client")
+        return Done(127, "", f"there is no {command[0]} here: install OpenSSH's client")
+    out, err = process.communicate()
+    return Done(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
 
 def _rest(process: subprocess.Popen[bytes]) -> str:

@@ -99,3 +99,11 @@ def test_the_playbook_answers_what_if_and_ends_non_zero_on_a_refusal() -> None:
     assert "cu130 needs driver 580.65.06 or newer" in done.stdout
     assert "What would work:" in done.stdout
     assert done.stdout.count("docs.nvidia.com/deploy/cuda-compatibility") == 1, "told once"
+
+
+def test_a_word_that_nothing_reads_is_told() -> None:
+    given = ["-e", "platform=ubuntu2404-x86_64", "-e", "gpus=H100_SXM5_80", "-e", "pytroch=2.10", "-e", "my_site=here"]
+    done = run("ansible-playbook", "playbooks/resolve.yml", "-i", "inventories/prod", *given)
+    assert done.returncode != 0
+    assert "-e: pytroch: nothing is read by this name. To fix it: did you mean pytorch." in done.stdout
+    assert "my_site" not in done.stdout

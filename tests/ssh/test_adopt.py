@@ -400,6 +400,8 @@ def test_another_key_file_and_another_network(desk, node):
     run = desk.adopt(one.line(), "--private-network", "127.0.0.0/8", "--pool", "left")
     assert run.rc == 0 and "gpu-a: no address in 127.0.0.0/8" in run.text
     assert desk.hosts()["all"]["hosts"]["gpu-a"]["trainrig_pool"] == "left"
+    lock = f"Next: ansible-playbook playbooks/lock.yml -i {desk.inventory} && make plan"
+    assert lock in run.text and lock in desk.adopt(one.line()).text, "the lock that was copied knows no such pool"
 
 
 @pytest.mark.parametrize(

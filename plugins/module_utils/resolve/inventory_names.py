@@ -3,6 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
+import re
 from typing import Iterable, List
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, nearest
@@ -40,6 +41,18 @@ def misspelt_groups(names: Iterable[str], layers: Iterable[str], where: str = ""
     known = set(layers)
     close = {name: nearest(name, known) for name in sorted(set(names) - known)}
     return [_problem("inventory.group", where, name, "no such layer", word) for name, word in close.items() if word]
+
+
+def misspelt_words(names: Iterable[str], known: Iterable[str], where: str = "") -> List[Problem]:
+    """Variables given with -e that look like a word of `known`. my_driver is the user's own: it has the word in it."""
+    words = set(known)
+    own = (*VARIABLES, *_INTERNAL)
+    close = {name: nearest(name, words) for name in sorted(set(names) - words) if name not in own}
+    return [
+        _problem("inventory.variable", where, name, "nothing is read by this name", word)
+        for name, word in close.items()
+        if word and word not in re.split("[^a-z]+", name.lower())
+    ]
 
 
 def _problem(rule: str, where: str, key: str, text: str, word: str | None) -> Problem:

@@ -108,6 +108,6 @@ def test_origins_and_layers_name_what_exists() -> None:
     packages, origins = load("packages"), load("origins")["origins"]
     assert {code for row in origins.values() for code in row.get("platforms", {})} <= set(packages["platforms"])
     parts = {"driver_pin", "driver", *packages["with_driver"], *packages["beside_driver"]}
-    parts |= {"cuda_toolkit", "nccl", "container_toolkit"}
+    parts |= {"cuda_toolkit", "nccl", "container_toolkit", "kernel", "module"}
     named = [part for layer in packages["layers"].values() for part in layer]
     assert sorted(named) == sorted(parts), "each part is installed by one layer"
