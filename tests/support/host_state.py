@@ -11,10 +11,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tools.lab.machine import STATE
+from tools.lab.machine import LABS, STATE
 
 _SETTINGS = ("net/ipv4/ip_forward", "fs/inotify/max_user_instances", "net/ipv4/conf/all/forwarding")
-_PLACES = (STATE, Path("/run/lock/trainrig-lab"), Path("/run/netns"), Path("/run/systemd/nspawn"))
+_PLACES = (STATE, LABS, Path("/run/netns"), Path("/run/systemd/nspawn"), Path("/run/systemd/nspawn/propagate"))
+_LOCK = Path("/run/lock/trainrig-lab")
 _PACKET_FILTERS = ("ip_tables_names", "ip6_tables_names", "arp_tables_names")
 
 
@@ -59,7 +60,11 @@ def _processes() -> list[str]:
 
 
 def _places() -> list[str]:
-    return sorted(str(path) for place in _PLACES if place.exists() for path in (place, *place.rglob("*")))
+    """Not what is in a lab: what other labs' nodes write is theirs."""
+    there = [place for place in _PLACES if place.exists()]
+    return sorted(
+        str(path) for path in (*there, *(one for place in there for one in place.iterdir()), _LOCK) if path.exists()
+    )
 
 
 def _text(path: Path) -> str | None:

@@ -6,6 +6,7 @@ Read in this order:
   pip.py        this machine's pip settings, as a node can use them (pure)
   inventory.py  the inventory of a lab
   machine.py    this machine: what is needed, the lock, processes, control groups
+  disk.py       the file system that nodes' disks are in
   network.py    one network namespace with a bridge; the only way out is to the package cache
   cache.py      the package cache, on this machine's end of that way
   bases.py      base systems, built once per release

@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment import pip_settings
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.installer_settings import read_all
 
-from tools.lab import bases, cache, inventory, machine, network, node, pip, seed
+from tools.lab import bases, cache, disk, inventory, machine, network, node, pip, seed
 from tools.lab.machine import LABS, STATE, run
 from tools.lab.names import LabError, NodeSpec, check_name, free_number
 from tools.lab.node import Node
@@ -107,7 +107,10 @@ class Lab:
             self._write_inventory(into)
 
     def _ground(self) -> None:
-        """Network and cache. Nodes in a network that is not whole any more are switched off before it is made anew."""
+        """Disk, network, cache. Nodes in a network that is not whole are switched off before it is made anew."""
+        if not disk.is_up():
+            with self._step("Make the nodes' disk"):
+                disk.up()
         if not network.is_up():
             with self._step("Make the network"):
                 for lab in labs():
@@ -208,6 +211,8 @@ class Lab:
         if not STATE.exists():
             return False
         with machine.only_one():
+            if not disk.is_up():  # after a reboot of this machine
+                disk.up()
             there = self.exists
             if there:
                 with self._step(f"Remove the lab {self.name}"):
@@ -226,6 +231,7 @@ def _remove_shared() -> None:
     cache.down()
     network.down()
     node.forget_runtime()
+    disk.down()
     if _WATCHERS_BEFORE.exists():
         _WATCHERS.write_text(_WATCHERS_BEFORE.read_text("ascii"), "ascii")
     shutil.rmtree(STATE)
@@ -234,7 +240,7 @@ def _remove_shared() -> None:
 
 def labs() -> list[Lab]:
     """Every lab of this machine."""
-    return [Lab(path.name) for path in sorted(LABS.glob("*")) if path.is_dir()]
+    return [Lab(path.name) for path in sorted(LABS.glob("*")) if path.is_dir() and path.name != "lost+found"]
 
 
 def _by_number(path: Path) -> int:

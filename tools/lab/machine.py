@@ -23,6 +23,7 @@ _LOCK = Path("/run/lock/trainrig-lab")
 _PROGRAMS = {
     "apt-cacher-ng": "apt-cacher-ng",
     "ip": "iproute2",
+    "mkfs.ext4": "e2fsprogs",
     "mmdebstrap": "mmdebstrap",
     "nsenter": "util-linux",
     "ssh-keygen": "openssh-client",
