@@ -69,7 +69,7 @@ class SystemLocker:
         if family not in _APT:
             raise SystemLockError(_NOT_YET.format(platform=wish.platform, groups=listed(self._layers)))
         answer = self._resolved(wish)
-        if not answer["resolution"]["packages"] and answer["resolution"]["kernel"] in (None, "keep"):
+        if not answer["resolution"]["packages"]:
             return self._entry(wish, answer)  # nothing to ask a repository for: the CPU, or no driver wanted
         distro = next((name for name, row in self._origins.items() if code in row.get("platforms", {})), None)
         if distro is None:
@@ -131,9 +131,7 @@ class SystemLocker:
         resolution = answer["resolution"]
         driver = (resolution["driver"] or {}).get("version")
         root.prefer(packages.preferences(chosen, family, driver, own, companions=not wished.row["gpu"]))
-        kernel = [f"linux-image-{resolution['kernel']}", f"linux-headers-{resolution['kernel']}"]
-        asked = [f"{choice.name}={choice.version}" for choice in chosen]
-        files = root.solve([*asked, *(kernel if resolution["kernel"] not in (None, "keep") else [])])
+        files = root.solve([f"{choice.name}={choice.version}" for choice in chosen])
         records = root.records(files)
         addresses = {
             bare(source.uri) + "/": (one.origin, bool(one.row["gpu"])) for one in repositories for source in one.sources
