@@ -16,6 +16,7 @@ from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 _ARGUMENTS = {
     "observation": {"type": "dict", "required": True},
     "profile": {"type": "dict", "default": {}},
+    "system": {"type": "dict", "default": {}},
     "manifest": {"type": "path", "required": True},
     "mode": {"type": "str", "choices": ["disk", "oci", "live"], "default": "live"},
     "recheck": {"type": "str", "choices": ["changed", "all"], "default": "changed"},
@@ -69,9 +70,18 @@ class ActionModule(ActionBase):
         return {
             "code": code_digests(row),
             "options": {**options, **self._sealed(secrets)},
-            "lock": digest.lock_slice(self._arguments["profile"], row["lock"]),
+            "lock": self._slice(row["lock"]),
             "mode": self._arguments["mode"],
             "observed": observed(self._arguments["observation"], row["observed"]),
+        }
+
+    def _slice(self, keys: list[str]) -> dict[str, Any]:
+        """What of the lock a layer depends on; of long lists the digest."""
+        whole = {**self._arguments["profile"], "system": self._arguments["system"]}
+        found = digest.lock_slice(whole, keys)
+        return {
+            key: f"{len(value)} entries, {digest.digest({key: value})[:12]}" if isinstance(value, list) else value
+            for key, value in found.items()
         }
 
     def _sealed(self, secrets: dict[str, Any]) -> dict[str, Any]:

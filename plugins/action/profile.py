@@ -7,6 +7,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock.systems import platform_of
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, message
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import DEFAULT_POOL, Seen, select_profile
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.seen import seen
@@ -35,33 +36,64 @@ class ActionModule(ActionBase):
         arguments = plain(arguments)
         host = plain(variables["inventory_hostname"])
         beyond = [_not_installed(arguments["beyond"], host)] if arguments["beyond"] else []
-        groups = plain(variables["group_names"])
-        if not any(row["lock"] for row in load("layers")["layers"] if row["layer"] in groups):
-            return {
-                "changed": False,
-                "profile": {},
-                "requirements": "",
-                "interpreter": "",
-                "reasons": [],
-                "findings": beyond,
-            }
-        node: Seen = seen(arguments["observation"], load("gpus"), load("rules"))
-        where = origin(variables.get("trainrig_stack")) or "variable trainrig_stack"
-        directory = str(variables["inventory_dir"])
+        needed = _needed(plain(variables["group_names"]))
+        chosen: dict[str, Any] = {"profile": {}, "requirements": "", "interpreter": "", "reasons": [], "system": {}}
+        problems: list[Problem] = []
         try:
-            chosen = select_profile(read_lock(directory), arguments["stack"], node, where, arguments["pool"])
-            profile = chosen["profile"] or {}
-            requirements = read_requirements(directory, profile) if profile else ""
+            lock = read_lock(str(variables["inventory_dir"])) if needed else {}
+            if "profile" in needed:
+                problems += self._profile(chosen, lock, arguments, variables)
+            if "system" in needed:
+                problems += self._system(chosen, lock, arguments, variables)
         except LockError as error:
             raise AnsibleActionFail(str(error)) from error
-        return {
-            "changed": False,
-            "profile": profile,
-            "requirements": requirements,
-            "interpreter": chosen["interpreter"] or "",
-            "reasons": chosen["reasons"],
-            "findings": beyond + ([_finding(chosen["problem"], host)] if chosen["problem"] else []),
-        }
+        return {"changed": False, **chosen, "findings": beyond + [_finding(problem, host) for problem in problems]}
+
+    @staticmethod
+    def _profile(
+        chosen: dict[str, Any], lock: dict[str, Any], arguments: dict[str, Any], variables: dict[str, Any]
+    ) -> list[Problem]:
+        """The wheels of this host."""
+        node: Seen = seen(arguments["observation"], load("gpus"), load("rules"))
+        where = origin(variables.get("trainrig_stack")) or "variable trainrig_stack"
+        found = select_profile(lock, arguments["stack"], node, where, arguments["pool"])
+        chosen["profile"] = found["profile"] or {}
+        chosen["interpreter"], chosen["reasons"] = found["interpreter"] or "", found["reasons"]
+        if found["profile"]:
+            chosen["requirements"] = read_requirements(str(variables["inventory_dir"]), found["profile"])
+        return [found["problem"]] if found["problem"] else []
+
+    @staticmethod
+    def _system(
+        chosen: dict[str, Any], lock: dict[str, Any], arguments: dict[str, Any], variables: dict[str, Any]
+    ) -> list[Problem]:
+        """The system packages of this host, and where data/ says that a platform keeps its origins' keys."""
+        place = (arguments["pool"], platform_of(arguments["observation"]))
+        found = next((row for row in lock["systems"] if (row["pool"], row["platform"]) == place), None)
+        if found is None:
+            return [
+                {
+                    "rule": "profile.no_system",
+                    "where": str(variables["inventory_dir"]),
+                    "key": "systems",
+                    "value": f"pool {place[0]}, platform {place[1]}",
+                    "text": "the lock has no system packages for it",
+                    "fix": "make the lock again with playbooks/lock.yml, or take the host out of the group sources",
+                }
+            ]
+        known = load("origins")["origins"]
+        origins = [
+            {**row, "layout": known[row["id"]]["layout"], "keyring": known[row["id"]].get("keyring", "")}
+            for row in found["origins"]
+        ]
+        chosen["system"] = {**found, "origins": origins}
+        return []
+
+
+def _needed(groups: list[str]) -> set[str]:
+    """Which parts of the lock the layers of this host take: profile, system."""
+    keys = [key for row in load("layers")["layers"] if row["layer"] in groups for key in row["lock"]]
+    return {"system" if key.startswith("system.") else "profile" for key in keys}
 
 
 def _not_installed(beyond: dict[str, Any], host: str) -> dict[str, Any]:

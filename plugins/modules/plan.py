@@ -23,6 +23,10 @@ options:
     description: The host's profile in the lock; empty when no layer of the host needs one.
     type: dict
     default: {}
+  system:
+    description: The host's system packages of the lock; empty when no layer needs them.
+    type: dict
+    default: {}
   manifest:
     description: The manifest's path on the node; the key for secret options lies beside it.
     type: path

@@ -61,6 +61,10 @@ interpreter:
   description: Path of the Python to make the environment with.
   type: str
   returned: always
+system:
+  description: The system packages of the host's pool and platform; empty when no layer of the host needs them.
+  type: dict
+  returned: always
 reasons:
   description: Why this profile.
   type: list

@@ -46,6 +46,15 @@ def lab(before, tmp_path_factory):
 
 
 @pytest.fixture
+def other(lab):
+    """A second lab beside the tier's."""
+    made = Lab("other")
+    made.clean()
+    yield made
+    made.clean()
+
+
+@pytest.fixture
 def fresh(lab):
     """Nodes back to fresh and running: fresh("node-1", ...), all of them without names."""
 
@@ -76,10 +85,10 @@ def host(lab):
 def ansible(lab, tmp_path):
     """A program of Ansible's on the lab's inventory: ansible("ansible-playbook", "site.yml")."""
 
-    def run(program, *words, timeout=900):
+    def run(program, *words, timeout=900, inventory=None):
         environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
         done = subprocess.run(
-            [str(BIN / program), "-i", str(lab.inventory), *words],
+            [str(BIN / program), "-i", str(inventory or lab.inventory), *words],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,

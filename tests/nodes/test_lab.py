@@ -13,7 +13,6 @@ import yaml
 
 from tests.support.host_state import host_state
 from tools.lab import machine
-from tools.lab.lab import Lab
 from tools.lab.names import LabError, NodeSpec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,13 +167,6 @@ class TestTheWholeLab:
 
     SPECS = (NodeSpec(1, "debian12"),)
 
-    @pytest.fixture
-    def other(self, lab, tmp_path):
-        made = Lab("other")
-        made.clean()
-        yield made
-        made.clean()
-
     def test_up_brings_what_is_there_to_what_is_asked_for(self, other, tmp_path):
         target = tmp_path / "inventory"
         other.up(self.SPECS, target)
@@ -207,14 +199,24 @@ class TestTheWholeLab:
     def test_killed_half_way_both_can_be_run_again(self, other, tmp_path, seconds):
         before = host_state()
         target = tmp_path / "inventory"
-        command = [sys.executable, "-m", "tools.lab", "up", "--name=other", "--nodes=2", f"--inventory={target}"]
+        command = [
+            sys.executable,
+            "-m",
+            "tools.lab",
+            "up",
+            f"--name={other.name}",
+            "--nodes=2",
+            f"--inventory={target}",
+        ]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as running:
             time.sleep(seconds)
             running.kill()
         if seconds < 1.5:
             other.up(self.SPECS, target)
             other.node("node-1").wait_ready(1)
-        with subprocess.Popen([*command[:3], "clean", "--name=other"], cwd=ROOT, stdout=subprocess.PIPE) as running:
+        with subprocess.Popen(
+            [*command[:3], "clean", f"--name={other.name}"], cwd=ROOT, stdout=subprocess.PIPE
+        ) as running:
             time.sleep(seconds / 2)
             running.kill()
         other.clean()

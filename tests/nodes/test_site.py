@@ -9,8 +9,8 @@ TRAINING = ("node-1", "node-2")
 
 
 def test_fresh_nodes_converge_and_a_second_run_changes_nothing(lab, fresh, ansible, host, tmp_path):
-    fresh(*TRAINING)
-    site = ("site.yml", "--limit", ",".join(TRAINING), "-e", f"report_directory={tmp_path}")
+    fresh()
+    site = ("site.yml", "-e", f"report_directory={tmp_path}")
     first = ansible("ansible-playbook", *site).ok()
     assert "\nverdict: pass" in first.output
     assert all(first.recap(name)["changed"] > 0 for name in TRAINING)
@@ -18,7 +18,7 @@ def test_fresh_nodes_converge_and_a_second_run_changes_nothing(lab, fresh, ansib
     assert [second.recap(name)["changed"] for name in TRAINING] == [0, 0]
     assert "\nverdict: pass (verified" in second.output
     report = json.loads((tmp_path / "latest" / "report.json").read_text())
-    assert sorted(report["hosts"]) == list(TRAINING)
+    assert set(report["hosts"]) >= set(TRAINING)
     for name in TRAINING:
         python = "/opt/trainrig/env/bin/python"
         assert host(name).check_output(f"{python} -c 'import torch; print(torch.ones(3).sum().item())'") == "3.0"
