@@ -35,6 +35,18 @@ def host_state() -> dict[str, Any]:
     }
 
 
+def assert_as_before(before: dict[str, Any], lab: str) -> None:
+    """Nothing names the lab any more; and nothing else differs, unless somebody else's lab came or went meanwhile."""
+    now = host_state()
+    assert f"-{lab}-" not in str(now) and f"/{lab}/" not in str(now)
+    if _labs(now) == _labs(before):
+        assert now == before
+
+
+def _labs(state: dict[str, Any]) -> list[str]:
+    return [place for place in state["places"] if Path(place).parent == LABS]
+
+
 def _ip(*words: str) -> list[dict[str, Any]]:
     done = subprocess.run(["ip", "-json", *words], capture_output=True, text=True, check=True)
     return list(json.loads(done.stdout or "[]"))
