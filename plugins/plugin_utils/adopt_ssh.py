@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import struct
 import subprocess
 import termios
@@ -28,7 +29,7 @@ _LOGIN_S = 60.0
 #: No setting of the user's for interactive work may get in the way.
 _QUIET = (
     *("ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no", "PermitLocalCommand=no", "RequestTTY=no"),
-    *("LogLevel=ERROR", "UpdateHostKeys=no", "VisualHostKey=no", "EscapeChar=none"),
+    *("LogLevel=ERROR", "UpdateHostKeys=no", "VisualHostKey=no", "EscapeChar=none", "RemoteCommand=none"),
 )
 # ssh asks `user@host's password: ` or `(user@host) Password: `. A jump host, the passphrase of a key or a one-time code
 # gets no answer.
@@ -129,12 +130,13 @@ class Ssh:
     def connect(self, known_hosts: Path, password: str | None = None) -> None:
         """Log in once; raises Refused."""
         self._known_hosts, self._password = (known_hosts,), password
-        command = self._command((*self._checked(), "ControlMaster=yes", f"ControlPath={self._socket}"), "-N")
+        own = ("ControlMaster=yes", f"ControlPath={self._socket}", "ControlPersist=no")
+        command = self._command((*self._checked(), *own), "-N")
         self._master = _start(command, self._environment(password))
         deadline = time.monotonic() + _CONNECT_S + _LOGIN_S
         while not self._socket.exists():
             if self._master.poll() is not None:
-                raise Refused(_rest(self._master))
+                raise Refused(_end(self._master))
             if time.monotonic() > deadline:
                 self.close()
                 raise Refused(f"no login within {_CONNECT_S + _LOGIN_S:.0f} s: Timeout")
@@ -170,25 +172,19 @@ class Ssh:
         try:
             out, err = self._short.communicate(timeout=_CONNECT_S + _LOGIN_S)
         except subprocess.TimeoutExpired:
-            self._short.kill()
-            self._short.communicate()
+            _end(self._short)
             return Done(124, "", "no answer: Timeout")
         return Done(self._short.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
     def close(self) -> None:
         """End what still runs; the one who waits for it sees that it ended."""
         if self._short is not None and self._short.poll() is None:
-            self._short.kill()
+            _end(self._short)
         if self._master is not None:
             self._master.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._master.wait(5)
-            if self._master.poll() is None:
-                self._master.kill()
-                self._master.wait()
-            for stream in (self._master.stdout, self._master.stderr):
-                if stream is not None:
-                    stream.close()
+            _end(self._master)
             self._master = None
 
     def _checked(self) -> tuple[str, ...]:
@@ -246,7 +242,8 @@ class Channel:
         return -1 if status == 255 else status  # ssh's own failure, not the shell's
 
     def close(self) -> None:
-        self._process.kill()
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         for stream in (self._in, self._out, self._err):
             with contextlib.suppress(OSError):
@@ -296,8 +293,15 @@ def _run(command: Sequence[str]) -> Done:
     return Done(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
 
-def _rest(process: subprocess.Popen[bytes]) -> str:
-    return process.stderr.read().decode("utf-8", "replace") if process.stderr else ""
+def _end(process: subprocess.Popen[bytes]) -> str:
+    """End a program with all that it started (the ssh to a jump host holds its pipes); what it had said."""
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    try:
+        said = process.communicate(timeout=5)[1]
+    except (subprocess.TimeoutExpired, ValueError):  # another thread reads it, and gets what it said
+        return ""
+    return (said or b"").decode("utf-8", "replace")
 
 
 def _waiting(stream: IO[bytes]) -> int:

@@ -51,7 +51,10 @@ class Desk:
         self.inventory = directory / "inventories" / "mine"
         self.key = directory / "ours"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.key], check=True)
-        (directory / "config").write_text(f"Host *\n  UserKnownHostsFile {directory}/user_known_hosts\n")
+        # Settings as people have them; none may change what is believed or keep a connection open.
+        lines = ("StrictHostKeyChecking no", "ControlMaster auto", "ControlPersist yes", "ForwardAgent yes")
+        own = "".join(f"  {line}\n" for line in (f"UserKnownHostsFile {directory}/user_known_hosts", *lines))
+        (directory / "config").write_text(f"Host *\n{own}")
 
     def command(self, *words: object) -> list[str]:
         core = [FAB, "-S", self.directory / "config", "-r", ROOT, "adopt", self.inventory]
@@ -293,9 +296,9 @@ def test_copies_of_one_image_are_two_nodes(desk, node):
 def test_through_a_jump_host(desk, node):
     hop, one = node("hop"), node("gpu-a")
     line = one.line("-J", "hop")
-    with (desk.directory / "config").open("a") as config:
-        config.write(f"Host hop\n  HostName 127.0.0.1\n  Port {hop.port}\n  User root\n")
-        config.write(f"  IdentityFile {hop.directory}/user_key\n")
+    config = desk.directory / "config"
+    to_hop = f"Host hop\n  HostName 127.0.0.1\n  Port {hop.port}\n  User root\n  StrictHostKeyChecking yes\n"
+    config.write_text(f"{to_hop}  IdentityFile {hop.directory}/user_key\n{config.read_text()}")
     run = desk.adopt(line, "--accept-new-host-keys")
     assert run.rc == 1 and "the jump host hop did not let us through: its host key is not known here" in run.text
     key = " ".join((hop.directory / "host_key.pub").read_text().split()[:2])
