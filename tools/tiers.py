@@ -20,6 +20,7 @@ from typing import NamedTuple
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tools import torch_environment
+from tools.lab import machine as lab_machine
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
@@ -99,6 +100,13 @@ TIERS = [
         no_apt,
     ),
     Tier("ssh", "bundles over a real SSH daemon: fab and the playbook", pytest("tests/ssh"), 2, no_sshd),
+    Tier(
+        "nodes",
+        "site.yml on a lab of real systemd nodes; the lab itself",
+        pytest("tests/nodes"),
+        4,
+        lab_machine.missing,
+    ),
     Tier("site", "make site from a fresh clone: drifts, bad input, an unprivileged user", pytest("tests/site"), 12),
     Tier(
         "torch",
