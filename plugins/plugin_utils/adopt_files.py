@@ -19,7 +19,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.adopt.yaml_lines impo
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import ROOT
 
 #: The inventories of the checkout that are no one's nodes.
-EXAMPLES = ("prod", "local", "node")
+COMMITTED = ("prod", "local", "node")
 #: What a first inventory takes its settings and its lock from: nodes with GPUs, nodes without.
 WITH_GPUS, WITHOUT = ROOT / "inventories" / "prod", ROOT / "inventories" / "node"
 
@@ -38,7 +38,7 @@ class InventoryFiles:
         self.name = self.directory.name
         if not re.match(r"[A-Za-z0-9][A-Za-z0-9_.-]*$", self.name):
             raise Unusable(f"{name!r} is no name for an inventory: letters, digits, dash, dot and underscore")
-        if self.directory.parent == here and self.name in EXAMPLES:
+        if self.directory.parent == here and self.name in COMMITTED:
             raise Unusable(f"inventories/{self.name} is an example to copy; choose another name")
         self.hosts, self.known_hosts = self.directory / "hosts.yml", self.directory / "known_hosts"
         self.data = self._read()
