@@ -48,7 +48,11 @@ def test_killed_at_random_moments(large):
         assert large.python("import alpha; print(alpha.version)") == "1.0", f"unusable after a kill at {moment:.2f} s"
         if large.target != before:
             assert large.ensure(check_mode=True)["reasons"] == [], f"switched to something unfinished at {moment:.2f} s"
-    assert killed > COUNT // 2
+            # Done before it was killed. The next one has to have something to do again.
+            large.lock(large.small)
+            large.ensure()
+            large.lock(large.small, large.large)
+    assert killed >= COUNT // 3, "most runs had ended: this says nothing about kills"
     result = large.ensure()
     assert result["packages"] == {"alpha": "1.0", "gamma": "1.0"}
     assert not large.ensure()["changed"]
