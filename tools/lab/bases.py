@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -147,12 +148,13 @@ def _finish(root: Path, wanted: Recipe) -> None:
 
 
 def prune(in_use: Iterable[Path]) -> None:
-    """Remove unfinished bases, and old ones that no node runs on."""
+    """Remove unfinished bases and what still builds them, and old ones that no node runs on."""
     kept = {base.parent for base in in_use}
     for name in known():
         finished = sorted(path.parent for path in _directory().glob(f"{name}-*/made.json"))
         kept.update(sorted(finished, key=lambda path: path.name.rpartition("-")[2])[-1:])
     for path in _directory().glob("*-*-*"):
         if path not in kept:
+            machine.end(partial(machine.processes, str(path / "root")), 20)  # its maker was killed, the builder was not
             machine.unmount_below(path)
             shutil.rmtree(path)

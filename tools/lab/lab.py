@@ -221,6 +221,7 @@ class Lab:
                     if self.inventory:
                         inventory.remove(self.inventory)
                     shutil.rmtree(self.directory)
+            bases.prune(one.base for lab in labs() for one in lab.nodes)
             if not labs():
                 with self._step("Remove the labs' network and package cache"):
                     _remove_shared()
@@ -235,7 +236,6 @@ def _remove_shared() -> None:
     if _WATCHERS_BEFORE.exists():
         _WATCHERS.write_text(_WATCHERS_BEFORE.read_text("ascii"), "ascii")
     shutil.rmtree(STATE)
-    bases.prune(())
 
 
 def labs() -> list[Lab]:
