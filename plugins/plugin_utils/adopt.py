@@ -185,11 +185,11 @@ def _command(request: Request, targets: Sequence[Target]) -> list[str]:
 
 def _end(visits: Sequence[Visit], files: InventoryFiles, notes: Sequence[str]) -> int:
     print()
-    print(table.shown([_row(one) for one in visits]))
+    print(table.printable(table.shown([_row(one) for one in visits])))
     failed = [one for one in visits if one.problem is not None]
     remarks = [f"{one.name or one.shown()}: {one.problem.text}" for one in failed if one.problem]
     if remarks or notes:
-        print("\n".join(["", *remarks, *notes]))
+        print(table.printable("\n".join(["", *remarks, *notes])))
     if len(failed) < len(visits):
         where = os.path.relpath(files.directory, ROOT) if files.directory.is_relative_to(ROOT) else files.directory
         words = " ARGS=--ask-become-pass" if any(one.asks_for_sudo for one in visits) else ""

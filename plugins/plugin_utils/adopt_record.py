@@ -42,8 +42,7 @@ def name_all(visits: Sequence[Visit], files: InventoryFiles, folder: Path, confi
     for one in own:
         one.new = not one.name
         if one.new:
-            assert one.node is not None
-            one.name = names.inventory_name(one.node.hostname, one.target.host, taken)
+            one.name = names.inventory_name(one.reached().hostname, one.target.host, taken)
             taken.add(one.name)
 
 
@@ -140,13 +139,12 @@ def _addresses(good: Sequence[Visit], hosts: Hosts, wanted: str | None) -> list[
 
 
 def _adopted(one: Visit, hosts: Hosts, wanted: str | None, pool: str | None) -> Adopted:
-    assert one.node is not None
-    python = one.node.python()
+    python = one.reached().python()
     key = one.own_key.private if one.own_key and one.own_key.private else one.target.key
     return Adopted(
         name=one.name,
         target=one.target,
-        user=one.node.user,
+        user=one.way().user,  # by which ssh logs in; what the node says of itself is not written down
         key=key,
         config=str(one.config) if one.config else None,
         python=None if python == PYTHON else python,

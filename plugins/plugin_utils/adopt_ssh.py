@@ -215,7 +215,8 @@ class Channel:
     """A shell behind ssh, with the few methods of a paramiko channel that Sessions use."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin and process.stdout and process.stderr
+        if not (process.stdin and process.stdout and process.stderr):
+            raise ValueError("a shell is spoken to through pipes")
         self._process, self._in, self._out, self._err = process, process.stdin, process.stdout, process.stderr
 
     def sendall(self, data: bytes) -> None:

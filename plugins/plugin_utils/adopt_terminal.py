@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.adopt.table import printable
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.bundle_over_ssh import NODES
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.ticker import Running, Ticker
 
@@ -40,7 +41,7 @@ class Progress:
     def say(self, text: str) -> None:
         with self._lock:
             self._ticker.clear()
-            print(text, flush=True)
+            print(printable(text), flush=True)
 
     def each(
         self, what: str, items: Sequence[Item], name: Callable[[Item], str], work: Callable[[Item], Result]

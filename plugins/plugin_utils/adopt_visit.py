@@ -56,8 +56,15 @@ class Visit:
         return self.target.shown()
 
     def way(self) -> Ssh:
-        assert self.ssh is not None
+        if self.ssh is None:
+            raise ValueError(f"{self.shown()}: there is no way to it yet")
         return self.ssh
+
+    def reached(self) -> Node:
+        """What was found on the node; there is nothing to ask of one that was not reached."""
+        if self.node is None:
+            raise ValueError(f"{self.shown()}: it was not reached")
+        return self.node
 
     def offer_keys(self, hosts: Mapping[str, Mapping[str, Any]]) -> None:
         """Log in with the key that the inventory has for this node, and with ours where it is there already."""
@@ -69,8 +76,8 @@ class Visit:
         self.ssh.more_keys = [str(key) for key in dict.fromkeys((own, recorded)) if key and key != self.target.key]
 
     def seen(self) -> Seen:
-        assert self.node is not None
-        return Seen(self.way().place(), {key.blob for key in self.keys}, self.node.machine_id, self.node.live)
+        node = self.reached()
+        return Seen(self.way().place(), {key.blob for key in self.keys}, node.machine_id, node.live)
 
     def close(self) -> None:
         if self.ssh is not None:
@@ -104,8 +111,7 @@ def visit(one: Visit, known_hosts: Path) -> None:
 
 def _root(one: Visit) -> Execute | None:
     """A shell as root, None where there is none; sudo's refusals told apart."""
-    node, ssh = one.node, one.way()
-    assert node is not None
+    node, ssh = one.reached(), one.way()
     if node.root:
         return one._shell
     if node.sudo == "works":
@@ -144,7 +150,8 @@ def _prove(one: Visit) -> None:
 def observe(one: Visit, bundles: Path) -> None:
     """The first look: a bundle as `fab bundle` writes it, and what it shows."""
     execute = one._root or one._shell
-    assert execute is not None
+    if execute is None:
+        raise ValueError(f"{one.shown()}: it has no shell")
     got = bundle_over_ssh.collect(one.name, lambda: (execute, lambda: None), bundles)
     if got.error is not None:
         one.problem = Reason(f"it could not be looked at: {got.error}", "run it again")

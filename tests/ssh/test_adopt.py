@@ -120,6 +120,10 @@ def node(tmp_path):
         link["addr_info"][0]["local"] = f"10.9.0.{len(started)}"
         answer = f"case \"$*\" in *addr*) echo '{json.dumps([link])}';; *) echo '[]';; esac"
         one.tool("ip", "simulated_ip: an address of its own", answer)
+        for slow in ("mark", "cache"):
+            one.tool(
+                f"apt-{slow}", f"simulated_apt_{slow}: says nothing; the real one takes most of a look's time", ":"
+            )
         return one
 
     yield start

@@ -19,6 +19,8 @@ _OWN = re.compile(r"(docker|br-|virbr|veth|cni|flannel|cali|cilium|podman|lxc|lx
 
 
 def is_private(address: str) -> bool:
+    if "%" in address:
+        return False
     try:
         there = ipaddress.ip_address(address)
     except ValueError:
@@ -59,7 +61,8 @@ def has_address(observation: Mapping[str, Any], address: str) -> bool:
 
 
 def _candidates(observation: Mapping[str, Any], network: Optional[str]) -> List[Address]:
-    found = addresses(observation)
+    # Only what is an address and nothing else: it comes from the node, and Ansible reads templates in an inventory.
+    found = [one for one in addresses(observation) if re.match(r"[0-9A-Fa-f:.]+$", one.address)]
     if network is not None:
         wanted = ipaddress.ip_network(network, strict=False)
         return [one for one in found if ipaddress.ip_address(one.address) in wanted]

@@ -3,11 +3,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
+import re
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import gpu_groups, part, usable_gpus
 
+#: What a node says must not move the cursor.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 HEAD = ("HOST", "SYSTEM", "GPUS", "DRIVER", "PRIVATE ADDRESS", "RESULT", "NEXT STEP")
+
+
+def printable(text: str) -> str:
+    """The text for a terminal: lines, and nothing else that a terminal would obey."""
+    return _CONTROL.sub("?", text)
 
 
 class Row(NamedTuple):

@@ -95,9 +95,8 @@ class YamlLines:
     def _find(self, path: Sequence[str]) -> Optional[_Block]:
         start, end, indent = 0, self._end_of_document(), 0
         found: Optional[_Block] = None
-        for depth, key in enumerate(path):
-            if depth:
-                assert found is not None
+        for key in path:
+            if found is not None:
                 start, end, indent = found.at + 1, found.end, self._child_indent(found)
             found = self._key(key, start, end, indent)
             if found is None:

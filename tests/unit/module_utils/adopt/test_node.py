@@ -151,6 +151,9 @@ def observed(**interfaces):
             ["10.1.0.1", "10.1.0.2"],
         ),
         ({"a": observed(eth0="10.1.0.1/24"), "b": observed(eth0="10.2.0.1/24")}, {}, ["10.1.0.1", "10.2.0.1"]),
+        ({"a": observed(eth0="fd00::1%{{ x }}/64")}, {}, [None]),
+        ({"a": observed(eth0="fd00::1%{{ x }}/64")}, {"network": "fd00::/8"}, [None]),
+        ({"a": observed(eth0="fd00::1%{{ x }}/64"), "b": observed(eth0="fd00::2%{{ x }}/64")}, {}, [None, None]),
         ({"a": observed(eth0="10.0.2.15/24")}, {"declared": ["10.0.2.15"]}, [None]),
         ({"a": observed(eth0="10.0.2.15/24"), "b": observed(eth0="10.0.2.15/24")}, {}, [None, None]),
     ],
@@ -245,6 +248,10 @@ def test_reasons(said, jump, text):
 )
 def test_whose_key_it_is_about(said, jump, reached, changed):
     assert (reasons.is_reached(said), reasons.is_changed_key(said, jump)) == (reached, changed)
+
+
+def test_what_a_node_says_moves_no_cursor():
+    assert table.printable("a\x1b[2Jb\r\nc\x9bd") == "a?[2Jb?\nc?d"
 
 
 def test_the_table():
