@@ -18,14 +18,14 @@ import testinfra
 from tests.support.checkout import Run
 from tests.support.host_state import host_state
 from tools.lab import machine
-from tools.lab.lab import Lab
+from tools.lab.lab import Lab, labs
 from tools.lab.names import NodeSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 SPECS = [NodeSpec(1, "debian12"), NodeSpec(2, "debian12"), NodeSpec(3, "debian13")]
-#: The tier's own, so that a lab that is in use stays as it is.
-NAME = "test"
+#: This run's own, so that labs that are in use stay as they are, another run's too.
+NAME, OTHER = f"t{os.getpid()}", f"o{os.getpid()}"
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +33,9 @@ def before():
     """This machine before the tier's lab."""
     if reason := machine.missing():
         pytest.skip(reason)
-    Lab(NAME).clean()  # of a tier that was killed
+    for left in labs():  # of runs that were killed
+        if left.name[0] in "to" and left.name[1:].isdigit() and not Path("/proc", left.name[1:]).exists():
+            left.clean()
     return host_state()
 
 
@@ -47,8 +49,8 @@ def lab(before, tmp_path_factory):
 
 @pytest.fixture
 def other(lab):
-    """A second lab beside the tier's."""
-    made = Lab("other")
+    """A second lab beside it, not there yet."""
+    made = Lab(OTHER)
     made.clean()
     yield made
     made.clean()

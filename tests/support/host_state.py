@@ -40,7 +40,8 @@ def assert_as_before(before: dict[str, Any], lab: str) -> None:
     now = host_state()
     assert f"-{lab}-" not in str(now) and f"/{lab}/" not in str(now)
     if _labs(now) == _labs(before):
-        assert now == before
+        differences = {key: (before[key], now[key]) for key in before if before[key] != now[key]}
+        assert differences == {}, differences
 
 
 def _labs(state: dict[str, Any]) -> list[str]:
