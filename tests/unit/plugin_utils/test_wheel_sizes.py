@@ -51,7 +51,7 @@ def test_a_server_without_parts_sends_the_wheel(serve, path, sizes):
     [
         ("UV_DEFAULT_INDEX", "{}"),
         ("UV_INDEX", "http://other.invalid/simple mine={}"),
-        ("UV_FIND_LINKS", "/opt/wheels,{}"),
+        ("UV_FIND_LINKS", "/srv/wheels,{}"),
     ],
 )
 def test_credentials_of_the_index(serve, path, sizes, name, form):

@@ -78,7 +78,7 @@ def test_local_paths(value, path):
 
 
 @pytest.mark.parametrize(
-    ("index", "root"), [("/opt/pypi/simple", "/opt/pypi"), ("/pypi/simple", "/pypi"), ("/simple", "/simple")]
+    ("index", "root"), [("/srv/index/simple", "/srv/index"), ("/pypi/simple", "/pypi"), ("/simple", "/simple")]
 )
 def test_never_the_whole_file_system(index, root):
     assert index_root(index) == root
