@@ -59,11 +59,16 @@ def _options(ssh: Path) -> dict[str, str]:
     }
 
 
-def write(directory: Path, nodes: str, declaration: Path) -> None:
-    """A file of nodes without any comes first: it marks the directory as the lab's, and nothing can go half-way."""
+def check(directory: Path) -> None:
+    """Refuse a directory that holds somebody's inventory."""
     foreign = [name for name in _DECLARATION if (directory / name).exists()]
     if foreign and not is_ours(directory):
         raise LabError(f"{directory / foreign[0]}: not the lab's. To fix it: name another directory with --inventory.")
+
+
+def write(directory: Path, nodes: str, declaration: Path) -> None:
+    """A file of nodes without any comes first: it marks the directory as the lab's, and nothing can go half-way."""
+    check(directory)
     directory.mkdir(parents=True, exist_ok=True)
     _replace(directory / NODES, f"{_HEADER}all:\n  hosts: {{}}\n")
     for name in _DECLARATION:

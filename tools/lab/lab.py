@@ -126,6 +126,7 @@ class Lab:
         for lab in others:
             if lab.inventory == into.resolve():
                 raise LabError(f"{into} is the lab {lab.name}'s. To fix it: name another directory with --inventory.")
+        inventory.check(into)
         number = self._record().get("number") or free_number(lab._record().get("number", 0) for lab in others)
         self.ssh.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.inventory and self.inventory != into.resolve():

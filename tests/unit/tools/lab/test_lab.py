@@ -43,6 +43,13 @@ def test_an_inventory_is_one_lab_s(state):
         begin("two", state / "a")
 
 
+def test_somebody_s_inventory_is_refused_before_anything_is_made(state):
+    (state / "mine" / "group_vars").mkdir(parents=True)
+    with pytest.raises(LabError, match="not the lab's"):
+        begin("one", state / "mine")
+    assert not Lab("one").exists
+
+
 def test_a_new_lab_elsewhere_touches_no_other_inventory(state, monkeypatch):
     removed = []
     monkeypatch.setattr(module.inventory, "remove", removed.append)
