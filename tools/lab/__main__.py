@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import shutil
 import sys
 import threading
@@ -42,14 +41,19 @@ def up(options: argparse.Namespace) -> None:
     specs = names.deal(wanted, options.nodes, bases.known())
     lab = Lab(options.name, step)
     lab.up(specs, options.inventory, options.rebuild)
-    show(options)
-    where = os.path.relpath(options.inventory)
+    table([lab])
+    path = options.inventory.resolve()
+    where = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     first = specs[0].name
     print(f"\nssh -F {lab.ssh}/config {first}\nansible all -m ping -i {where}\nansible-playbook site.yml -i {where}")
 
 
 def show(options: argparse.Namespace) -> None:
-    for lab in labs():
+    table(labs())
+
+
+def table(shown: Sequence[Lab]) -> None:
+    for lab in shown:
         for node in lab.nodes:
             state = "running" if node.running else "off"
             old = f"base system {bases.age_days(node.base):.0f} days old"
@@ -94,7 +98,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     verb = verbs.add_parser("reset", parents=[common], help="nodes back to fresh, in the time of a boot")
     verb.add_argument("nodes", nargs="*", metavar="NODE", help="default: all")
     verb.set_defaults(act=reset)
-    verb = verbs.add_parser("show", parents=[common], help="list the nodes")
+    verb = verbs.add_parser("show", help="list the nodes of all labs")
     verb.set_defaults(act=show)
     return parser.parse_args(arguments)
 
