@@ -104,7 +104,7 @@ TIERS = [
         "nodes",
         "site.yml on a lab of real systemd nodes; the lab itself",
         pytest("tests/nodes"),
-        4,
+        5,
         lab_machine.missing,
     ),
     Tier("site", "make site from a fresh clone: drifts, bad input, an unprivileged user", pytest("tests/site"), 12),
