@@ -31,7 +31,8 @@ def measured(place, name):
 
 def test_killed_at_random_moments(large):
     large.lock(large.small, large.large)
-    duration = measured(large, "measured") + 0.4  # the interpreter starts too
+    measured(large, "measured")  # fills uv's cache; the killed runs find it filled
+    duration = measured(large, "again") + 0.2  # the interpreter starts too
     seed = int(os.environ.get("TRAINRIG_SEED") or random.SystemRandom().randrange(2**32))
     print(f"TRAINRIG_SEED={seed} over {duration:.2f} s")
     draw = random.Random(seed)
@@ -52,13 +53,13 @@ def test_killed_at_random_moments(large):
             large.lock(large.small)
             large.ensure()
             large.lock(large.small, large.large)
-    assert killed >= COUNT // 3, "most runs had ended: this says nothing about kills"
+    assert killed > COUNT // 2, "most runs had ended: this says nothing about kills"
     result = large.ensure()
     assert result["packages"] == {"alpha": "1.0", "gamma": "1.0"}
     assert not large.ensure()["changed"]
     assert len(large.stored()) <= 2, "unfinished builds stayed"
     left = {path.name for path in large.prefix.iterdir()}
-    assert left == {"env", "envs", "measured", "measureds"}
+    assert left == {"env", "envs", "measured", "measureds", "again", "agains"}
 
 
 def test_uv_dies_with_the_run_that_started_it(large, tmp_path):
