@@ -131,12 +131,13 @@ class SystemLocker:
         resolution = answer["resolution"]
         driver = (resolution["driver"] or {}).get("version")
         root.prefer(packages.preferences(chosen, family, driver, own, companions=not wished.row["gpu"]))
-        files = root.solve([f"{choice.name}={choice.version}" for choice in chosen])
+        files = root.solve(_named(chosen))
         records = root.records(files)
         addresses = {
             bare(source.uri) + "/": (one.origin, bool(one.row["gpu"])) for one in repositories for source in one.sources
         }
-        rows = packages.rows(files, records, chosen, addresses, self._families)
+        brought = self._brought(root, chosen)
+        rows = packages.rows(files, records, chosen, addresses, self._families, brought)
         return {
             **self._entry(wish, answer, chosen),
             "origins": origins,
@@ -144,6 +145,16 @@ class SystemLocker:
             "remove": packages.siblings(rows, family, driver),
             "conflicts": packages.conflicts(rows, records),
         }
+
+    def _brought(self, root: AptRoot, chosen: Sequence[packages.Choice]) -> dict[str, str]:
+        """Which layer brings a package: the first one that, with those before it, does not do without."""
+        found: dict[str, str] = {}
+        used = [layer for layer in self._layers if any(choice.layer == layer for choice in chosen)]
+        for place, layer in enumerate(used[:-1]):  # what no other brings is the last one's
+            sofar = root.solve(_named([choice for choice in chosen if choice.layer in used[: place + 1]]))
+            for one in sofar:
+                found.setdefault(one.name, layer)
+        return {"": used[-1], **found} if used else found
 
     def _entry(self, wish: Wish, answer: Mapping[str, Any], chosen: Sequence[packages.Choice] = ()) -> dict[str, Any]:
         """A system of the lock without what only repositories can tell."""
@@ -243,6 +254,10 @@ def _explain(answer: Mapping[str, Any], version: str, why: str) -> None:
     """Says in the reasons that the repository decided, not the user."""
     for row in answer["because"]:
         row["reason"] = row["reason"].replace(f"declared as {version}", why)
+
+
+def _named(chosen: Sequence[packages.Choice]) -> list[str]:
+    return [f"{choice.name}={choice.version}" for choice in chosen]
 
 
 def _name(wish: Wish) -> str:

@@ -115,6 +115,10 @@ def test_debian_s_own_archive(inventory, debian, platform):
         assert rows[name]["version"].startswith(version)
         assert rows[name]["pin"] is True
     assert rows["libc6"]["pin"] is False
+    layers = {"nvidia-cuda-toolkit": "cuda", "libnccl2": "nccl", "libnccl-dev": "nccl"}
+    assert [rows[name]["layer"] for name in versions] == [layers.get(name, "driver") for name in versions]
+    assert rows["libc6"]["layer"] == "driver", "the first that does not do without"
+    assert rows["nvidia-cuda-toolkit"]["installed_size"] > rows["nvidia-cuda-toolkit"]["size"]
     assert all(len(row["sha256"]) == 64 and row["size"] > 0 and row["origin"] == "debian" for row in rows.values())
     assert system["origins"][0]["origin"] == "Debian"
     assert all(len(key) == 40 for origin in system["origins"] for key in origin["fingerprints"])

@@ -44,7 +44,7 @@ _SYSTEM: Mapping[str, Any] = {
     "conflicts": list,
 }
 _ORIGIN: Mapping[str, Any] = {"id": str, "suite": str, "components": list}
-_PACKAGE: Mapping[str, Any] = {"name": str, "version": str, "origin": str, "sha256": str, "pin": bool}
+_PACKAGE: Mapping[str, Any] = {"name": str, "version": str, "origin": str, "layer": str, "sha256": str, "pin": bool}
 
 
 def sha256(text: str) -> str:

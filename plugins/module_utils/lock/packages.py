@@ -165,8 +165,10 @@ def rows(
     chosen: Sequence[Choice],
     origins: Mapping[str, Tuple[str, bool]],
     families: Mapping[str, Any],
+    brought: Mapping[str, str],
 ) -> List[Dict[str, Any]]:
-    """One row a package. `origins`: address of a repository -> (origin, all of it is the GPU's).
+    """One row a package. `origins`: address of a repository -> (origin, all of it is the GPU's); `brought`: the layer
+    that brings a package, by its name; "" is that of all others.
 
     Pinned is what comes from a GPU's origin, belongs to the driver, was asked for, or is built from the source of what
     was asked for (but not of what stands alone: a kernel's source also builds the C library's headers); the rest only
@@ -180,13 +182,16 @@ def rows(
         origin, of_gpu = _origin(one.uri, origins)
         built_with = _source(by_name[one.name]) in sources
         pinned = of_gpu or member(families["driver"], one.name) or one.name in names or built_with
+        kibibytes = by_name.get(one.name, {}).get("Installed-Size", "0")
         result.append(
             {
                 "name": one.name,
                 "version": one.version,
                 "architecture": one.architecture,
                 "origin": origin,
+                "layer": brought.get(one.name) or brought[""],
                 "size": one.size,
+                "installed_size": 1024 * int(kibibytes) if kibibytes.isdigit() else 0,
                 "sha256": one.sha256,
                 "pin": bool(pinned),
             }

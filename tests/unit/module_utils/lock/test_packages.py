@@ -211,7 +211,11 @@ def test_what_is_pinned():
     ]
     records = [{"Package": one.name} for one in found]
     records[2]["Source"], records[3]["Source"] = "toolkit-source (1.0)", "toolkit-source"
-    rows = packages.rows(found, records, [Choice("cuda", "toolkit", "1")], origins, FAMILIES)
+    records[3]["Installed-Size"] = "3"
+    brought = {"": "cuda", "libnvidia-ml1": "driver", "libc6": "driver"}
+    rows = packages.rows(found, records, [Choice("cuda", "toolkit", "1")], origins, FAMILIES, brought)
+    assert [row["layer"] for row in rows] == ["cuda", "driver", "cuda", "cuda", "driver"]
+    assert [row["installed_size"] for row in rows] == [0, 0, 0, 3072, 0]
     assert {row["name"]: row["pin"] for row in rows} == {
         "cuda-nvcc-13-0": True,
         "libnvidia-ml1": True,
@@ -227,7 +231,7 @@ def test_what_stands_alone_is_pinned_alone():
     found = [file("linux-image-6.8.0-99-generic"), file("linux-libc-dev")]
     records = [{"Package": one.name, "Source": "linux"} for one in found]
     kernel = Choice("driver", "linux-image-6.8.0-99-generic", "1", alone=True)
-    rows = packages.rows(found, records, [kernel], origins, FAMILIES)
+    rows = packages.rows(found, records, [kernel], origins, FAMILIES, {"": "driver"})
     assert [row["pin"] for row in rows] == [True, False]
 
 
