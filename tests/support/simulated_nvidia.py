@@ -64,8 +64,9 @@ def driver_versions(branch: str) -> list[str]:
     return list(table("simulated_nvidia")["branches"][branch]["releases"])
 
 
-def fill_nvidia(index: SimulatedIndex, platform: str, machine: str) -> None:
-    data = table("simulated_nvidia")
+def fill_nvidia(index: SimulatedIndex, platform: str, machine: str, data: Any = None) -> None:
+    """data: another table of the same shape."""
+    data = data or table("simulated_nvidia")
     where = data["platforms"][platform]
     for branch in where.get("branches", data["branches"]):
         _fill_branch(index, branch, data, where["layout"], machine)

@@ -22,6 +22,7 @@ import subprocess
 import tarfile
 import tempfile
 import threading
+from collections.abc import Mapping
 from email.utils import formatdate
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +34,18 @@ Signature = Literal["good", "stranger", "tampered", "missing"]
 FIRST_DAY = 1735689600  # 2025-01-01
 DIGESTS = {"MD5sum": "md5", "SHA1": "sha1", "SHA256": "sha256"}
 FIELDS = ("pre_depends", "depends", "recommends", "suggests", "conflicts", "breaks", "replaces", "provides")
+
+
+class File(NamedTuple):
+    """A file of a package that is more than a text with mode 644; `link`: a symbolic link to there, nothing else counts."""
+
+    text: str = ""
+    mode: int = 0o644
+    link: str = ""
+
+
+#: Files of a package by their path.
+Files = Mapping[str, str | File]
 
 
 class Package(NamedTuple):
@@ -70,12 +83,18 @@ def control_paragraph(
     return "\n".join(lines)
 
 
+Entries = tuple[tuple[str, str | File], ...]
+
+
 @functools.lru_cache(maxsize=None)
-def stub(control: str, files: tuple[tuple[str, str], ...] = ()) -> bytes:
-    """A .deb with this control paragraph and these (path, text) files; the same input gives the same bytes."""
+def stub(control: str, files: Entries = (), scripts: Entries = ()) -> bytes:
+    """A .deb with this control paragraph and these (path, text) files; the same input gives the same bytes.
+
+    scripts: what lies beside the control paragraph: postinst, prerm, triggers and the like.
+    """
     members = [
         ("debian-binary", b"2.0\n"),
-        ("control.tar.gz", _tar((("control", control + "\n"),))),
+        ("control.tar.gz", _tar((("control", control + "\n"), *scripts))),
         ("data.tar.gz", _tar(files)),
     ]
     archive = b"!<arch>\n"
@@ -86,7 +105,7 @@ def stub(control: str, files: tuple[tuple[str, str], ...] = ()) -> bytes:
 
 
 @functools.lru_cache(maxsize=None)
-def _tar(files: tuple[tuple[str, str], ...]) -> bytes:
+def _tar(files: Entries) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as tar:
         folders = {parent for path, _ in files for parent in Path(path).parents}
@@ -94,10 +113,16 @@ def _tar(files: tuple[tuple[str, str], ...]) -> bytes:
             entry = tarfile.TarInfo("./" if folder == "." else f"./{folder}/")
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
             tar.addfile(entry)
-        for path, text in sorted(files):
+        for path, content in sorted(files):
+            file = File(content) if isinstance(content, str) else content
             entry = tarfile.TarInfo(f"./{path}")
-            entry.size = len(text.encode())
-            tar.addfile(entry, io.BytesIO(text.encode()))
+            entry.mode = file.mode
+            if file.link:
+                entry.type, entry.linkname, entry.mode = tarfile.SYMTYPE, file.link, 0o777
+                tar.addfile(entry)
+                continue
+            entry.size = len(file.text.encode())
+            tar.addfile(entry, io.BytesIO(file.text.encode()))
     return gzip.compress(buffer.getvalue(), mtime=0)
 
 
@@ -158,10 +183,14 @@ class SimulatedIndex:
         component: str = "",
         source: str = "",
         essential: bool = False,
-        files: dict[str, str] | None = None,
+        files: Files | None = None,
+        scripts: Files | None = None,
         **relations: str,
     ) -> Package:
-        """One more version; older ones stay, as in NVIDIA's repositories. architecture: that of the index, or `all`."""
+        """One more version; older ones stay, as in NVIDIA's repositories. architecture: that of the index, or `all`.
+
+        scripts: its maintainer scripts, and what else lies beside the control paragraph (see `stub`).
+        """
         component = component or (self.components[0] if self.components else "")
         if self.components and component not in self.components:
             raise ValueError(
@@ -169,7 +198,7 @@ class SimulatedIndex:
             )
         architecture = architecture or self.architecture
         control = control_paragraph(package, version, architecture, source, essential, **relations)
-        deb = stub(control, tuple(sorted((files or {}).items())))
+        deb = stub(control, tuple(sorted((files or {}).items())), tuple(sorted((scripts or {}).items())))
         added = Package(package, version, architecture, control, deb)
         self.packages[component, package, version] = added
         return added
@@ -240,9 +269,12 @@ class SimulatedIndex:
 
 
 class SimulatedRepository:
-    """Repositories below one address, with one key. Nothing shows before `publish`; `asked` lists what was fetched."""
+    """Repositories below one address, with one key. Nothing shows before `publish`; `asked` lists what was fetched.
 
-    def __init__(self, directory: Path, key: SigningKey | None = None) -> None:
+    address: that of this machine at which it listens; others than this machine reach it at theirs only.
+    """
+
+    def __init__(self, directory: Path, key: SigningKey | None = None, address: str = "127.0.0.1") -> None:
         self.directory = directory
         self.root = directory / "www"
         self.root.mkdir(parents=True)
@@ -256,9 +288,9 @@ class SimulatedRepository:
         self.indexes: list[SimulatedIndex] = []
         self.asked: list[str] = []
         self.published = 0
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = http.server.ThreadingHTTPServer((address, 0), self._handler())
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"http://{address}:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def flat(self, path: str, release: dict[str, str], architecture: str) -> SimulatedIndex:

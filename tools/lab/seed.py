@@ -79,7 +79,11 @@ def network(spec: NodeSpec, around: Surroundings) -> str:
 
 
 def apt(around: Surroundings) -> str:
-    own = f'Acquire::http::Proxy "{around.cache_url}";\nAcquire::https::Proxy "{around.cache_url}";\n'
+    """The cache for all but a repository on this machine's end of the cable, as tests start one."""
+    own = (
+        f'Acquire::http::Proxy "{around.cache_url}";\nAcquire::https::Proxy "{around.cache_url}";\n'
+        f'Acquire::http::Proxy::{around.addresses.cache} "DIRECT";\n'
+    )
     return f"{around.apt_settings}{own}"
 
 

@@ -53,6 +53,7 @@ def test_apt_goes_through_the_cache_and_is_as_strict_as_this_machine():
     lines = text("etc/apt/apt.conf.d/90lab").splitlines()
     assert 'Acquire::http::Proxy "http://192.0.2.1:3144";' in lines
     assert 'Acquire::https::Proxy "http://192.0.2.1:3144";' in lines
+    assert f'Acquire::http::Proxy::{ADDRESSES.cache} "DIRECT";' in lines, "a test's repository is no mirror to keep"
     assert 'Acquire::Check-Date "false";' in lines
 
 
