@@ -1,12 +1,13 @@
 """The facts of a machine that a layer may declare to depend on (``observed:`` in data/layers.yml).
 
 When one of them changes, the layer is dirty: a new kernel needs a driver module, a new GPU
-another environment. Each name is a function of the Observation and nothing else.
+another environment. Each name is a function of the Observation, and of data/ where that says what does not count.
 """
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional
 
 Observation = Mapping[str, Any]
@@ -33,13 +34,46 @@ def _operating_system(observation: Observation) -> str:
     return " ".join(str(facts.get(key)) for key in ("id", "version_id", "arch"))
 
 
+def _topology(observation: Observation) -> Optional[Mapping[str, Any]]:
+    """How GPUs and adapters of the node are connected."""
+    found = _section(observation, "nvidia").get("topology")
+    return {key: found.get(key) for key in ("gpus", "nics")} if isinstance(found, Mapping) else None
+
+
+def _interfaces(observation: Observation, local_interfaces: str) -> Optional[Dict[str, str]]:
+    """Name -> state and addresses, of those over which other nodes may be reached.
+
+    What comes and goes by itself is left out: interfaces of containers, privacy addresses.
+    """
+    links = _section(observation, "network").get("addresses")
+    if links is None:
+        return None
+    found = {}
+    for link in links:
+        name = str(link.get("ifname"))
+        infos = [
+            one for one in link.get("addr_info") or [] if one.get("scope") == "global" and not one.get("temporary")
+        ]
+        if infos and not re.match(local_interfaces, name):
+            state = "down" if link.get("operstate") == "DOWN" else "up"
+            shown = sorted(f"{one.get('local')}/{one.get('prefixlen')}" for one in infos)
+            found[name] = " ".join([state, *shown])
+    return found
+
+
 OBSERVED: Dict[str, Callable[[Observation], Any]] = {
     "gpu_pci_ids": _gpu_pci_ids,
     "driver": _driver,
     "operating_system": _operating_system,
+    "topology": _topology,
 }
+#: Those that take the pattern of names of interfaces over which no other node is reached (data/rules.yml).
+OF_NETWORK: Dict[str, Callable[[Observation, str], Any]] = {"interfaces": _interfaces}
 
 
-def observed(observation: Observation, names: Iterable[str]) -> Dict[str, Any]:
+def observed(observation: Observation, names: Iterable[str], local_interfaces: str = "$^") -> Dict[str, Any]:
     """The named facts of this observation. An unknown name is a mistake in data/layers.yml: ``KeyError``."""
-    return {name: OBSERVED[name](observation) for name in names}
+    return {
+        name: OF_NETWORK[name](observation, local_interfaces) if name in OF_NETWORK else OBSERVED[name](observation)
+        for name in names
+    }
