@@ -3,10 +3,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan import rollout
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.keys import PROFILE
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import message
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import DEFAULT_POOL
@@ -46,7 +48,7 @@ class ActionModule(ActionBase):
             "changed": False,
             "stack": stack,
             "beyond": beyond_the_profile(plain(written)),
-            "settings": self._settings(variables),
+            "settings": {**self._settings(variables), **self._rollout(variables)},
             "members": self._members(variables),
             "lock_digest": lock.get("digest"),
         }
@@ -86,6 +88,30 @@ class ActionModule(ActionBase):
             "manifest": setting("trainrig_manifest", manifest),
             "subject": setting("trainrig_python", f"{prefix}/env/bin/python"),
         }
+
+    def _rollout(self, variables: dict[str, Any]) -> dict[str, Any]:
+        """When to reboot, and how playbooks/upgrade.yml goes from host to host."""
+        names = ("reboot", "reboot_timeout", "batch", "canary", "drain", "uncordon")
+        given = {f"trainrig_{name}": variables.get(f"trainrig_{name}") for name in names}
+        written = {name: plain(self._templar.template(value)) for name, value in given.items()}
+        settings, problems = rollout.checked(written, plain(variables["groups"]["all"]))
+        for problem in problems:
+            problem["where"] = str(origin(given[problem["key"]]) or "")
+        if problems:
+            raise AnsibleActionFail("\n".join(map(message, problems)))
+        for name in ("drain", "uncordon"):
+            if "tasks" in settings[name]:
+                settings[name]["tasks"] = self._file(variables, f"trainrig_{name}", settings[name]["tasks"])
+        return settings
+
+    @staticmethod
+    def _file(variables: dict[str, Any], key: str, name: str) -> str:
+        """A file that an inventory names: from the inventory's directory on."""
+        path = Path(str(variables["inventory_dir"])) / Path(name).expanduser()
+        if not path.is_file():
+            fix = "give a path from the inventory's directory on, or an absolute one"
+            raise AnsibleActionFail(f"{key}.tasks: {name}: there is no file {path}. To fix it: {fix}.")
+        return str(path)
 
     @staticmethod
     def _members(variables: dict[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.trainrig.gpu.plugins.module_utils.plan import decide, digest, verification
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan import decide, digest, reboot, verification
 from ansible_collections.trainrig.gpu.plugins.module_utils.plan.observed import observed
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.layers import RoleReader, code_digests, layer_rows
@@ -24,6 +24,9 @@ _ARGUMENTS = {
     "subject": {"type": "str", "required": True},
     "members": {"type": "list", "elements": "str", "required": True},
     "layers": {"type": "bool", "default": True},
+    "reboot": {"type": "str", "choices": list(reboot.POLICIES), "default": reboot.NEVER},
+    "before": {"type": "dict"},
+    "barrier": {"type": "str"},
 }
 
 
@@ -40,13 +43,22 @@ class ActionModule(ActionBase):
         self._reader = RoleReader(self._loader, self._templar, self._task_vars)
         groups = plain(self._task_vars["group_names"])
         rows = layer_rows(groups) if self._arguments["layers"] else []
-        layers = [self._plan_layer(row) for row in rows]
+        observation = self._arguments["observation"]
+        due = bool(reboot.pending(observation)) and self._arguments["reboot"] == reboot.WHEN_NEEDED
+        layers: list[dict[str, Any]] = []
+        for row in rows:
+            brought = due or any(layer["barrier"] and layer["state"] == "dirty" for layer in layers)
+            layers.append(self._plan_layer(row, brought))
         dirty = [layer["layer"] for layer in layers if layer["state"] == "dirty"]
-        plan = {"layers": layers, "dirty": self._selected(dirty)}
+        plan = {"layers": layers, "dirty": self._selected(dirty), "reboot": reboot.pending(observation)}
+        chosen = self._selected([row["layer"] for row in rows])
+        plan["steps"] = reboot.steps(layers, plan["dirty"], due, chosen)
         plan["verify"] = self._plan_verification(dirty, groups)
+        if self._arguments["before"]:
+            plan = reboot.joined(self._arguments["before"], plan, self._arguments["barrier"])
         return {"changed": False, "plan": plan}
 
-    def _plan_layer(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _plan_layer(self, row: dict[str, Any], driver_comes: bool) -> dict[str, Any]:
         observation = self._arguments["observation"]
         name = row["layer"]
         manifest = observation.get("manifest")
@@ -60,10 +72,12 @@ class ActionModule(ActionBase):
             (observation.get("fingerprints") or {}).get(name),
             trouble,
             recheck=self._arguments["recheck"] == "all",
+            deferred=reboot.deferral(row["needs"], observation, driver_comes),
             resources=resources,
         )
         estimate = self._estimate(row) if layer["state"] == "dirty" else {}
-        return {**layer, "resources": resources, "title": row["title"], **estimate}
+        kind = {"needs": row["needs"], "barrier": "barrier" in row}
+        return {**layer, "resources": resources, "title": row["title"], **kind, **estimate}
 
     def _inputs(self, row: dict[str, Any]) -> dict[str, Any]:
         options, secrets = self._reader.options(row["layer"])

@@ -59,6 +59,17 @@ options:
     description: Set to V(false) to plan the verification only, as C(playbooks/verify.yml) does.
     type: bool
     default: true
+  reboot:
+    description: The policy C(trainrig_reboot). With V(never) what needs a driver that waits for a reboot is deferred.
+    type: str
+    choices: [never, when_needed]
+    default: never
+  before:
+    description: The plan that the run began with, where this one is made in the middle of it, after O(barrier).
+    type: dict
+  barrier:
+    description: The layer up to which O(before) was carried out; its rows stay as they were planned.
+    type: str
 attributes:
   check_mode:
     description: Changes nothing in any mode.
@@ -91,6 +102,16 @@ plan:
       elements: dict
     dirty:
       description: The layers to apply, in order.
+      type: list
+      elements: str
+    steps:
+      description:
+        - The layers that a run goes through, in order. Those of RV(plan.dirty), and where the driver changes or a pending
+          reboot is to be done, all layers from the driver on, since it is looked and planned again after it.
+      type: list
+      elements: str
+    reboot:
+      description: Why a reboot is pending; empty when none is.
       type: list
       elements: str
     verify:

@@ -32,6 +32,8 @@ def _host(variables: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "plan": plan,
         "findings": [*(value("trainrig_findings") or []), *(value("verify_findings") or [])],
         "failures": value("trainrig_failures"),
+        "applied": value("trainrig_applied"),
+        "deferred": value("trainrig_deferred"),
         # No value and an empty list differ: nothing was measured, or it was and there is nothing to say.
         "measurements": value("verify_measurements"),
         "versions": value("verify_versions"),

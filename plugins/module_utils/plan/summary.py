@@ -42,6 +42,8 @@ def plan_lines(
         ]
         for layer in (plan or {}).get("layers", []):
             lines += _block(layer["layer"], layer["state"] + _expected(layer), layer["reasons"])
+        if plan and plan.get("reboot"):
+            lines += _block("reboot", "pending", plan["reboot"])
         verify = (plan or {}).get("verify")
         if verify:
             state = f"due, about {verify['minutes']} min" if verify["due"] else "not due"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan.reboot import pending
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import summarise
 
 #: Phases in which layers are applied.
@@ -15,10 +16,18 @@ _LAYER_KEYS = ("layer", "title", "state", "reasons", "minutes", "download_bytes"
 
 
 def layers(host: Mapping[str, Any]) -> List[Dict[str, Any]]:
-    """The plan's layers as the report shows them: without the inputs that the plan was made from."""
+    """The plan's layers as the report shows them: without the inputs that the plan was made from.
+
+    What the run itself had to leave for later is deferred, whatever was planned.
+    """
     rows = (host.get("plan") or {}).get("layers") or []
-    return [
+    waits = host.get("deferred") or {}
+    found = [
         {key: row.get(key) for key in _LAYER_KEYS if key in row or key in ("layer", "state", "reasons")} for row in rows
+    ]
+    return [
+        {**row, "state": "deferred", "reasons": [waits[row["layer"]]]} if row["layer"] in waits else row
+        for row in found
     ]
 
 
@@ -67,7 +76,7 @@ def state(host: Mapping[str, Any], phase: str) -> str:
     if failures(host):
         return "failed"
     waits = any(row.get("state") == "deferred" for row in layers(host))
-    if waits or left_out(host, phase) or host["observation"].get("pending_reboot") or _unverified(host, phase):
+    if waits or left_out(host, phase) or pending(host["observation"]) or _unverified(host, phase):
         return "deferred"
     return "ok"
 
@@ -174,12 +183,13 @@ def run_findings(name: str, host: Mapping[str, Any], phase: str) -> List[Dict[st
                 "none",
                 "run again without --tags",
             )
-        if (host.get("observation") or {}).get("pending_reboot"):
+        reboot = pending(host.get("observation") or {})
+        if reboot:
             add(
                 "run.pending_reboot",
                 "info",
                 "driver",
-                "a reboot is pending",
+                f"a reboot is pending: {'; '.join(reboot)}",
                 "what was installed takes effect with the next boot",
                 "reboot",
                 "`sudo systemctl reboot`",
@@ -190,7 +200,9 @@ def run_findings(name: str, host: Mapping[str, Any], phase: str) -> List[Dict[st
                 "info",
                 "verify",
                 "the verification left no result",
-                "it was due and did not run: it was interrupted, or left out by trainrig_verify=never",
+                "a reboot is pending, and what is installed can be proven after it only"
+                if reboot
+                else "it was due and did not run: it was interrupted, or left out by trainrig_verify=never",
                 "none",
                 "run again",
             )

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan.reboot import pending
+
 _PYTHON = ("interpreter", "version", "torch", "torch_cuda", "nccl")
 
 
@@ -96,5 +98,5 @@ def summarise(observation: Mapping[str, Any], verified: Optional[Mapping[str, An
         "driver": {key: part(observation, "nvidia", "driver", key) for key in ("module", "library", "cuda")},
         "rdma": _ports(observation),
         "python": _python(observation, verified),
-        "pending_reboot": bool(observation.get("pending_reboot")),
+        "pending_reboot": bool(pending(observation)),
     }

@@ -11,19 +11,26 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem impor
 #: What an inventory or -e may set for all layers; the layers' own options are in their argument_specs.
 VARIABLES = (
     "trainrig_allow_missing",
+    "trainrig_batch",
+    "trainrig_canary",
+    "trainrig_drain",
     "trainrig_floors",
     "trainrig_force",
     "trainrig_lock",
     "trainrig_lock_date",
+    "trainrig_lock_directory",
     "trainrig_manifest",
     "trainrig_peers",
     "trainrig_pool",
     "trainrig_prefix",
     "trainrig_private_address",
     "trainrig_python",
+    "trainrig_reboot",
+    "trainrig_reboot_timeout",
     "trainrig_recheck",
     "trainrig_repositories",
     "trainrig_stack",
+    "trainrig_uncordon",
     "trainrig_verify",
 )
 #: What the playbooks themselves set before the declaration is checked.
