@@ -37,7 +37,7 @@ FIELDS = ("pre_depends", "depends", "recommends", "suggests", "conflicts", "brea
 
 
 class File(NamedTuple):
-    """A file of a package that is more than a text with mode 644; `link`: a symbolic link to there, nothing else counts."""
+    """A file of a package that is more than a text of mode 644; `link`: a symbolic link to there, and nothing else."""
 
     text: str = ""
     mode: int = 0o644

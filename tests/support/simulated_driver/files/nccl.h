@@ -1,0 +1,3 @@
+/* simulated NCCL */
+#define NCCL_MAJOR @MAJOR@
+#define NCCL_VERSION_CODE @CODE@
