@@ -2,6 +2,7 @@
 
 import copy
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -102,3 +103,50 @@ def test_the_time_budget_holds(tmp_path):
     _result, rules = judged(ddp=late)
     assert rules == {"verify.timeout": "fail"}
     assert late["run"]["rc"] == 1 and late["run"]["left_running"] == []
+
+
+def two_nodes(directory, *options, fault="", seconds=120):
+    """Both parts of a job over two nodes, on two loopback addresses of this machine."""
+
+    def part(number):
+        (directory / f"node-{number}").mkdir()
+        place = ["--host=127.0.0.1", f"--address=127.0.0.{number}", "--interface=lo", "--port=29417"]
+        job = ["--nproc=1", "--nodes=2", "--all-ranks=2", "--backend=gloo", "--seed=5", f"--budget={seconds}"]
+        command = [str(FILES / "ddp_check.py"), *job, *place, "--throughput-seconds=0", *options]
+        return stage(directory / f"node-{number}", "nodes", command, seconds + 20, fault)
+
+    with ThreadPoolExecutor() as pool:
+        found = list(pool.map(part, (1, 2)))
+    for number, one in enumerate(found, 1):
+        one["asked"] = {"nodes": 2, "ranks": 2, "backend": "gloo", "address": f"127.0.0.{number}", "reason": None}
+    return found
+
+
+def test_a_job_over_two_nodes(tmp_path):
+    for part in two_nodes(tmp_path):
+        result, rules = judged(nodes=part)
+        assert rules == {}
+        (smoke,) = result["measurements"]
+        assert smoke["status"] == "pass" and smoke["gradients_equal"] and smoke["loss_falls"]
+        assert (smoke["nodes"], smoke["ranks"], smoke["resumed"]) == (2, 2, None)
+        assert part["run"]["left_running"] == []
+        inner = part["document"]["runs"].values()
+        heard = {one["address"] for run in inner for one in run["listening"]}
+        assert heard and all(address.startswith("127.0.0.") for address in heard), "bound, never 0.0.0.0"
+
+
+def test_a_fault_on_one_of_two_nodes_is_seen_on_both(tmp_path, monkeypatch):
+    monkeypatch.setenv("SIMULATED_FAULT_SCRIPT", str(FILES / "ddp_smoke.py"))
+    for part in two_nodes(tmp_path, f"--smoke={FAULT}", fault="gradient"):
+        result, rules = judged(nodes=part)
+        assert rules == {"verify.gradients_differ": "fail"}
+        assert result["measurements"][0]["status"] == "fail"
+
+
+def test_a_node_that_waits_in_vain_ends_in_time(tmp_path):
+    place = ["--host=127.0.0.1", "--address=127.0.0.1", "--interface=lo", "--port=29418"]
+    job = ["--nproc=1", "--nodes=2", "--all-ranks=2", "--backend=gloo", "--seed=5", "--budget=30"]
+    alone = stage(tmp_path, "nodes", [str(FILES / "ddp_check.py"), *job, *place, "--throughput-seconds=0"], 60)
+    _result, rules = judged(nodes=alone)
+    assert set(rules) <= {"verify.timeout", "verify.stage_failed"} and rules, "torchrun's patience is as long"
+    assert alone["run"]["left_running"] == []

@@ -56,6 +56,7 @@ def ddp_options(**changes):
     options = {
         "nproc": 2, "budget": 240.0, "backend": "gloo", "seed": 5, "dataset_size": 1009, "throughput_seconds": 0.0,
         "throughput_width": 0, "throughput_batch": 0, "python": PYTHON, "smoke": FILES / "ddp_smoke.py", "output": None,
+        "nodes": 1, "all_ranks": 0,
     }  # fmt: skip
     return argparse.Namespace(**{**options, **changes})
 

@@ -69,6 +69,24 @@ RULES: Dict[str, Rule] = {
         "Use a newer torch, or close the port range to the outside in the provider's or the node's firewall.",
         "PyTorch source, torch/csrc/distributed/c10d (TCPStore, master_listen_fd)",
     ),
+    "verify.nodes_left_out": Rule(
+        "info",
+        "none",
+        "The pool is what trains together, and not all of it took part in the job over several nodes: the others were "
+        "not reached, their own stages failed, or their last result still stood. Whether they train together is "
+        "known from an earlier run or not at all.",
+        "When all of them are well, verify the whole pool: playbooks/verify.yml without --limit.",
+        _ELASTIC,
+    ),
+    "verify.nodes_apart": Rule(
+        "warn",
+        "configure",
+        "The hosts of a pool train together, and no training job over them could be started. So nothing is known about "
+        "it.",
+        "Set trainrig_private_address for each host of the pool; or give hosts that never train together pools of "
+        "their own (trainrig_pool), or take nodes out of verify_stages.",
+        _ELASTIC,
+    ),
     "verify.processes_left": Rule(
         "warn",
         "configure",

@@ -11,6 +11,8 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue impor
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.job import Job
 
 STAGE = "ddp"
+#: What else a job that passed has shown: on one node, over several.
+_ALSO = (", resumed after a kill", "; over several nodes none is killed")
 #: What is compared, and how a person calls it.
 _EQUALITY = {
     "losses": "losses",
@@ -26,8 +28,9 @@ def judge(
 ) -> Tuple[List[Dict[str, Any]], List[Finding]]:
     """Return the measurement and the findings of one document of ddp_check.py. ``bounds`` is thresholds' smoke."""
     host = job.host
+    nodes = int(document.get("nodes") or 1)
     allowed = float(bounds["relative_difference_max"]["value"])
-    findings = _errors(document, job)
+    findings = _errors(document, job, nodes)
     equal = falling = resumed = None
     if "equality" in document:
         checks = [
@@ -48,7 +51,7 @@ def judge(
         {
             "stage": STAGE,
             "backend": document.get("backend"),
-            "nodes": 1,
+            "nodes": nodes,
             "ranks": document.get("ranks"),
             "hosts": list(dict.fromkeys(document.get("hosts") or [])),
             "samples_per_s": scaling.get("samples_per_s"),
@@ -65,20 +68,22 @@ def judge(
             "status": "fail" if broken else "pass",
             "reason": broken[0]["summary"]
             if broken
-            else "equal to one process, all samples visited, loss falls, resumed after a kill",
+            else "equal to one process, all samples visited, loss falls" + _ALSO[nodes > 1],
         }
     ], findings
 
 
-def _errors(document: Mapping[str, Any], job: Job) -> List[Finding]:
+def _errors(document: Mapping[str, Any], job: Job, nodes: int) -> List[Finding]:
     findings = []
+    option = "verify_nodes_seconds" if nodes > 1 else "verify_ddp_seconds"
     for error in document["errors"]:
         rule = "verify.timeout" if error["kind"] == "timeout" else "verify.stage_failed"
         proof = [(STAGE, line) for line in error["tail"][-8:]]
-        findings.append(finding(rule, job.host, f"DDP smoke, run {error['text']}", proof, option="verify_ddp_seconds"))
+        findings.append(finding(rule, job.host, f"DDP smoke, run {error['text']}", proof, option=option))
     if not document["complete"] and not findings:
         findings.append(finding("verify.stage_failed", job.host, "DDP smoke: not all of its runs were done"))
-    if document["complete"] and not ("equality" in document and "resume" in document and document.get("indices")):
+    compared = "equality" in document and ("resume" in document or nodes > 1) and document.get("indices")
+    if document["complete"] and not compared:
         findings.append(finding("verify.nothing_measured", job.host, "DDP smoke: the document lacks its comparisons"))
     return findings
 
@@ -86,7 +91,7 @@ def _errors(document: Mapping[str, Any], job: Job) -> List[Finding]:
 def _as_asked(document: Mapping[str, Any], host: Optional[str], asked: Mapping[str, Any]) -> List[Finding]:
     return [
         finding("verify.ranks_differ", host, f"DDP smoke, {key}: asked for {asked[key]}, ran with {document.get(key)}")
-        for key in ("ranks", "backend")
+        for key in ("nodes", "ranks", "backend")
         if asked.get(key) is not None and asked[key] != document.get(key)
     ]
 

@@ -11,7 +11,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue impor
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.job import describe
 
 #: The stages in the order in which they run.
-STAGES = ("environment", "collectives", "ddp")
+STAGES = ("environment", "collectives", "ddp", "nodes")
 
 
 class Context(NamedTuple):
@@ -31,7 +31,8 @@ def judge(outputs: Mapping[str, Mapping[str, Any]], context: Context) -> Dict[st
     """Return measurements, findings and versions.
 
     ``outputs`` maps each stage that should have run to {run, document, asked}: how it ran (bounded.py's report),
-    what it measured, what it was asked for; or to {skipped: why}. A stage that is not named was switched off.
+    what it measured, what it was asked for; or to {skipped: why}, {apart: {rule, text}}. A stage that is not named was
+    switched off.
     """
     thresholds.check_site_rows(context.site_rows)
     job = describe(context.host, context.observation, context.gpus, context.thresholds)

@@ -9,6 +9,11 @@ from typing import Any, Dict, Iterable, List, Mapping
 
 #: Lines kept of a launcher that never came as far as writing its own account.
 _TAIL = 20
+#: What a stage depends on beside torch: one on this node, one over several.
+_DEPENDS = (
+    "the collectives did not come to an end, and gradients travel through them",
+    "a stage on this node alone did not come to an end",
+)
 
 
 def assemble(
@@ -16,7 +21,7 @@ def assemble(
     files: Iterable[Mapping[str, Any]],
     asked: Mapping[str, Mapping[str, Any]],
 ) -> Dict[str, Dict[str, Any]]:
-    """Return {stage: {run, document, asked} or {skipped: why}}.
+    """Return {stage: {run, document, asked}}, or {skipped: why}, or {apart: {rule, text}} with nothing wrong here.
 
     ``launches`` are the registered results of the commands by stage, ``files`` what slurp returned
     (`<stage>.run.json` by bounded.py, `<stage>.json` by the stage itself).
@@ -25,19 +30,20 @@ def assemble(
     outputs: Dict[str, Dict[str, Any]] = {}
     for stage, launch in launches.items():
         if launch.get("skipped"):
-            outputs[stage] = {"skipped": _why(launches, contents)}
+            reason = (asked.get(stage) or {}).get("reason")
+            outputs[stage] = {"apart": reason} if reason else {"skipped": _why(stage, launches, contents)}
             continue
         run = contents.get(f"{stage}.run.json") or _account(launch)
         outputs[stage] = {"run": run, "document": contents.get(f"{stage}.json"), "asked": dict(asked.get(stage) or {})}
     return outputs
 
 
-def _why(launches: Mapping[str, Mapping[str, Any]], contents: Mapping[str, Any]) -> str:
+def _why(stage: str, launches: Mapping[str, Mapping[str, Any]], contents: Mapping[str, Any]) -> str:
     """Which earlier stage a skipped one depends on. The role skips for no other reason."""
     environment = contents.get("environment.json")
     if launches.get("environment", {}).get("rc") or not environment or environment["torch"]["error"]:
         return "torch cannot be used in this environment"
-    return "the collectives did not come to an end, and gradients travel through them"
+    return _DEPENDS[stage == "nodes"]
 
 
 def _decoded(slurped: Mapping[str, Any]) -> Any:

@@ -14,9 +14,14 @@ _LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
 def judge(name: str, stage: Mapping[str, Any], host: Optional[str]) -> List[Finding]:
-    """Return the findings about one stage's run. ``stage`` is {run, document} or {skipped: why}."""
+    """Return the findings about one stage's run: {run, document, asked}, {skipped: why} or {apart: {rule, text}}."""
     if stage.get("skipped"):
         return [finding("verify.stage_skipped", host, f"{name} was not run: {stage['skipped']}")]
+    asked: Mapping[str, Any] = stage.get("asked") or {}
+    apart = stage.get("apart") or asked.get("reason")
+    said = [finding(apart["rule"], host, f"the job over several nodes: {apart['text']}")] if apart else []
+    if stage.get("apart"):
+        return said
     run: Mapping[str, Any] = stage.get("run") or {}
     findings = []
     proof = [(name, line) for line in (run.get("tail") or [])[-_QUOTED:]]
@@ -33,7 +38,8 @@ def judge(name: str, stage: Mapping[str, Any], host: Optional[str]) -> List[Find
     elif not document:
         text = f"{name}: the launcher left no account of itself" if not run else f"{name}: ended without a result"
         findings.append(finding("verify.nothing_measured", host, text, proof))
-    return findings + _open_ports(name, [run, *_inner(document)], host) + _left(name, [run, *_inner(document)], host)
+    inside = [run, *_inner(document)]
+    return said + findings + _open_ports(name, inside, host, asked.get("address")) + _left(name, inside, host)
 
 
 def _inner(document: Optional[Mapping[str, Any]]) -> List[Mapping[str, Any]]:
@@ -41,13 +47,17 @@ def _inner(document: Optional[Mapping[str, Any]]) -> List[Mapping[str, Any]]:
     return list(((document or {}).get("runs") or {}).values())
 
 
-def _open_ports(name: str, runs: List[Mapping[str, Any]], host: Optional[str]) -> List[Finding]:
+def _open_ports(name: str, runs: List[Mapping[str, Any]], host: Optional[str], private: Optional[str]) -> List[Finding]:
+    """``private``: the node's address for the others, which a job over several nodes has to listen on."""
     heard = {(one["address"], one["port"]) for run in runs for one in run.get("listening") or []}
-    public = sorted((address, port) for address, port in heard if not address.startswith(_LOOPBACK))
+    public = sorted(
+        (address, port) for address, port in heard if not address.startswith(_LOOPBACK) and address != private
+    )
     if not public:
         return []
     proof = [(name, f"listened on {address} port {port}") for address, port in public[:4]]
-    return [finding("verify.port_open", host, f"{name} listened on other addresses than loopback while it ran", proof)]
+    where = f"loopback and {private}" if private else "loopback"
+    return [finding("verify.port_open", host, f"{name} listened on other addresses than {where} while it ran", proof)]
 
 
 def _left(name: str, runs: List[Mapping[str, Any]], host: Optional[str]) -> List[Finding]:

@@ -139,8 +139,9 @@ def ddp_rows(measurements: List[Measurement]) -> List[Dict[str, Any]]:
             ("scaling", "?" if efficiency is None else f"{efficiency * 100:.0f} %"),
             ("loss", f"{number(one.get('loss_first'))} to {number(one.get('loss_last'))}"),
             ("equals one process", number(one.get("gradients_equal"))),
-            ("resumed after a kill", number(one.get("resumed"))),
         ]
+        if (one.get("nodes") or 1) == 1:  # over several nodes none is killed
+            facts.append(("resumed after a kill", number(one.get("resumed"))))
         ranks = one.get("ranks")
         found.append(
             {

@@ -6,6 +6,8 @@
 3. killed:   n ranks, one worker is killed (SIGKILL) at a random step; torchrun starts the group again,
              it resumes from its checkpoint                      -> same losses and parameters as 2
 
+Over several nodes (`--nodes`) each of them runs 1 by itself, then 2 with the others; there is no 3.
+
 Runs 1 and 2 also time a larger model, for samples/s and scaling. This program measures and writes one
 JSON document; what is good enough is judged elsewhere (the differences stand beside their scale).
 
@@ -195,20 +197,34 @@ class Check:
     def __init__(self, options: argparse.Namespace, directory: Path) -> None:
         self.options, self.directory = options, directory
         self.end = time.monotonic() + options.budget
-        self.batch = max(1, GLOBAL_BATCH // options.nproc)
+        self.ranks = options.all_ranks or options.nproc
+        self.batch = max(1, GLOBAL_BATCH // self.ranks)
         self.document: dict[str, Any] = {
             "schema": 1,
             "script": "ddp_check",
             "backend": None,
-            "ranks": options.nproc,
+            "nodes": options.nodes,
+            "ranks": self.ranks,
             "seed": options.seed,
             "runs": {},
             "errors": [],
             "complete": False,
         }
 
-    def start(self, name: str, ranks: int, arguments: list[str], killer: Killer | None = None) -> Run:
-        """Run ddp_smoke.py once under torchrun and read what it recorded."""
+    def launcher(self, together: bool) -> list[str]:
+        """Return the launcher of one node or, for a run with the other nodes, the one that waits for them."""
+        options = self.options
+        if not together:
+            return [str(HERE / "loopback_torchrun.py")]
+        place = {"host": options.host, "port": options.port, "address": options.address}
+        place |= {"interface": options.interface, "patience": math.ceil(options.budget)}
+        job = {"nnodes": options.nodes, "rdzv-id": options.seed}
+        return [str(HERE / "nodes_torchrun.py"), *switches(place), "--", *switches(job)]
+
+    def start(
+        self, name: str, ranks: int, arguments: list[str], killer: Killer | None = None, together: bool = False
+    ) -> Run:
+        """Run ddp_smoke.py once under torchrun and read what it recorded; `ranks`: on this node."""
         options = self.options
         record = self.directory / name
         launcher = {"nproc-per-node": ranks, "monitor-interval": 0.1, "max-restarts": 3 if killer else 0}
@@ -220,7 +236,7 @@ class Check:
             "batch-per-rank": self.batch,
             "dataset-size": options.dataset_size,
         }
-        command = [options.python, str(HERE / "loopback_torchrun.py"), *switches(launcher)]
+        command = [options.python, *self.launcher(together), *switches(launcher)]
         command += [str(options.smoke), *switches(smoke), *arguments]
         seconds = self.end - time.monotonic()
         if seconds <= 0:
@@ -244,13 +260,13 @@ class Check:
             hosts=[many.last("start", rank).get("host") for rank in sorted(many.ranks)],
             ranks=len(many.ranks),
             dataset_size=self.options.dataset_size,
-            global_batch=self.batch * self.options.nproc,
+            global_batch=self.batch * self.ranks,
             steps=len(losses),
             loss_first=finite(losses[0]) if losses else None,
             loss_last=finite(losses[-1]) if losses else None,
             equality=equality(one, many),
-            indices=indices(many, self.options.nproc, self.options.dataset_size),
-            scaling=scaling(one.last("throughput"), many.last("throughput"), self.options.nproc),
+            indices=indices(many, self.ranks, self.options.dataset_size),
+            scaling=scaling(one.last("throughput"), many.last("throughput"), self.ranks),
         )
 
     def kill_and_compare(self, unbroken: Run) -> None:
@@ -272,15 +288,18 @@ class Check:
         self.document["resume"] = resume(killer.killed, broken, unbroken, planned, CHECKPOINT_EVERY)
 
     def go(self) -> None:
-        """Do all three runs."""
+        """Do all three runs, or the two that several nodes do."""
         options = self.options
         speed: dict[str, object] = {"throughput-seconds": options.throughput_seconds}
         if options.throughput_width:
             speed.update({"throughput-width": options.throughput_width, "throughput-batch": options.throughput_batch})
-        one = self.start("one", 1, switches({"emulate-ranks": options.nproc, **speed}))
-        many = self.start("unbroken", options.nproc, switches(speed))
+        several = options.nodes > 1
+        one = self.start("one", 1, switches({"emulate-ranks": self.ranks, **speed}))
+        shared = ["--share"] if several else []
+        many = self.start("unbroken", options.nproc, [*switches(speed), *shared], together=several)
         self.compare(one, many)
-        self.kill_and_compare(many)
+        if not several:
+            self.kill_and_compare(many)
         self.document["complete"] = True
 
 
@@ -299,9 +318,19 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--python", default=sys.executable, help="interpreter of the ranks; default: this one")
     parser.add_argument("--smoke", type=Path, default=HERE / "ddp_smoke.py", help="the training script")
     parser.add_argument("--output", type=Path, help="write one JSON document here")
+    nodes = parser.add_argument_group("over several nodes", "the same on each at about the same time, --seed too")
+    nodes.add_argument("--nodes", type=int, default=1)
+    nodes.add_argument("--all-ranks", type=int, default=0, help="ranks of all nodes together")
+    nodes.add_argument("--host", help="private address of the node that keeps the rendezvous store")
+    nodes.add_argument("--port", type=int, default=29400, help="port of that store")
+    nodes.add_argument("--address", help="private address of this node")
+    nodes.add_argument("--interface", help="the interface that has it")
     options = parser.parse_args()
     if options.nproc < 1:
         parser.error("--nproc must be 1 or more")
+    needed = ("all_ranks", "host", "address", "interface", "seed")
+    if options.nodes > 1 and None in [getattr(options, name) or None for name in needed]:
+        parser.error("--nodes needs --all-ranks, --host, --address, --interface and --seed")
     if options.seed is None:
         options.seed = random.SystemRandom().randrange(2**31)
     return options

@@ -232,6 +232,17 @@ def throughput(options: argparse.Namespace, device: torch.device) -> dict[str, A
     }
 
 
+def share(directory: Path) -> None:
+    """Give every node what all ranks recorded: there is no directory that all of them see."""
+    files: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(files, (directory / f"rank-{dist.get_rank()}.jsonl").read_text(encoding="utf-8"))
+    if os.environ["LOCAL_RANK"] == "0":
+        for rank, text in enumerate(files):
+            path = directory / f"rank-{rank}.jsonl"
+            if not path.exists():  # one of another node
+                path.write_text(text, encoding="utf-8")
+
+
 def versions() -> dict[str, Any]:
     nccl = torch.cuda.nccl.version() if torch.cuda.is_available() else None
     return {
@@ -259,6 +270,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--record", type=Path, metavar="DIRECTORY", help="write rank-<r>.jsonl: losses, sample indices, parameters"
     )
+    parser.add_argument("--share", action="store_true", help="afterwards give every node the record of all ranks")
     parser.add_argument("--step-seconds", type=float, default=0.0, help="let a step take at least this long")
     parser.add_argument(
         "--throughput-seconds", type=float, default=0.0, help="afterwards time a larger model for about this long"
@@ -270,6 +282,25 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def own_store(rank: int, world: int, timeout: timedelta) -> dist.Store:
+    """The store of a job whose ranks make it themselves: torch's own would listen on every address of rank 0's node."""
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    if rank:
+        return dist.TCPStore(address, port, world, is_master=False, timeout=timeout)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.create_server((address, port), family=family, backlog=1024)
+    # The store owns the socket from here on.
+    return dist.TCPStore(
+        address,
+        port,
+        world,
+        is_master=True,
+        timeout=timeout,
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
+    )
+
+
 def join(backend: str, timeout: timedelta) -> None:
     """Form the group of ranks, with names of its own in the store for each start of the group.
 
@@ -278,8 +309,13 @@ def join(backend: str, timeout: timedelta) -> None:
     seen often with torchrun of torch 2.13). On several nodes the agents count restarts apart from each other, so
     there let torchrun make a new store each time: TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
     """
-    store, rank, world = next(dist.rendezvous("env://", timeout=timeout))
-    if os.environ.get("GROUP_WORLD_SIZE", "1") == "1":
+    one_node = os.environ.get("GROUP_WORLD_SIZE", "1") == "1"
+    if not one_node and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "False":
+        rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        store = own_store(rank, world, timeout)
+    else:
+        store, rank, world = next(dist.rendezvous("env://", timeout=timeout))
+    if one_node:
         store = dist.PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
 
@@ -299,6 +335,8 @@ def main() -> int:
     if options.throughput_seconds:
         recorder.write(event="throughput", **throughput(options, device))
     recorder.write(event="end", backend=backend, ranks=dist.get_world_size(), versions=versions())
+    if options.share and options.record:
+        share(options.record)
     dist.barrier()  # nobody leaves while another still needs the store
     dist.destroy_process_group()
     return 0

@@ -2,7 +2,7 @@
 
     python environment.py --output environment.json
 
-With --output, standard output says in one line what can be run in it: {usable, ranks, backend}.
+With --output, standard output says in one line what can be run in it: {usable, ranks, backend, seed}.
 Reads only. A torch that cannot be imported is an answer, not a crash.
 """
 
@@ -14,6 +14,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import random
 import re
 import socket
 import sys
@@ -124,7 +125,9 @@ def main() -> int:
     text = json.dumps(document, indent=1)
     if options.output:
         options.output.write_text(text, encoding="utf-8")
-        print(json.dumps(plan(document, options.plan_ranks, options.plan_backend)))
+        told = plan(document, options.plan_ranks, options.plan_backend)
+        # For what several nodes do together, one of which decides for all.
+        print(json.dumps({**told, "seed": random.SystemRandom().randrange(1, 2**31)}))
     else:
         print(text)
     return 0

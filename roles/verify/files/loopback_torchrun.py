@@ -21,28 +21,27 @@ from typing import Any
 LOOPBACK = "127.0.0.1"
 
 
-def bind_store_to_loopback() -> None:
-    """Replace the TCPStore that torchrun's agent creates by one that listens on 127.0.0.1."""
+def bind_store(address: str) -> None:
+    """Replace the TCPStore that torchrun's agent creates by one that listens on this address only."""
     import torch.distributed as dist
     from torch.distributed.elastic.rendezvous import c10d_rendezvous_backend
 
     store_class = dist.TCPStore
 
-    class LoopbackStore(store_class):  # type: ignore[misc, valid-type]
+    class BoundStore(store_class):  # type: ignore[misc, valid-type]
         def __init__(
             self, host_name: str, port: int, world_size: int | None = None, is_master: bool = False, **options: Any
         ) -> None:
             if is_master:
-                listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-                listener.bind((LOOPBACK, port))
-                listener.listen(1024)
+                family = socket.AF_INET6 if ":" in address else socket.AF_INET
+                listener = socket.create_server((address, port), family=family, backlog=1024)
                 options.update(master_listen_fd=listener.fileno(), multi_tenant=False)
                 try:
                     super().__init__(host_name, listener.getsockname()[1], world_size, is_master, **options)
                 except TypeError:
                     listener.close()
                     print(
-                        "this torch cannot bind its store to 127.0.0.1: the port is open on every address",
+                        f"this torch cannot bind its store to {address}: the port is open on every address",
                         file=sys.stderr,
                     )
                     del options["master_listen_fd"]
@@ -51,8 +50,8 @@ def bind_store_to_loopback() -> None:
                     return
             super().__init__(host_name, port, world_size, is_master, **options)
 
-    dist.TCPStore = LoopbackStore  # type: ignore[misc]
-    c10d_rendezvous_backend.TCPStore = LoopbackStore  # type: ignore[attr-defined]
+    dist.TCPStore = BoundStore  # type: ignore[misc]
+    c10d_rendezvous_backend.TCPStore = BoundStore  # type: ignore[attr-defined]
 
 
 def main(arguments: list[str]) -> None:
@@ -61,7 +60,7 @@ def main(arguments: list[str]) -> None:
         os.environ.setdefault(name, "lo")
     # One compute thread a process is torchrun's own default; set here it comes without its warning.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    bind_store_to_loopback()
+    bind_store(LOOPBACK)
     from torch.distributed.run import main as torchrun
 
     place = ["--nnodes", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"{LOOPBACK}:0", "--local-addr", LOOPBACK]

@@ -102,6 +102,10 @@ def test_case(case):
     if "ddp" in case:
         (smoke,) = [one for one in result["measurements"] if one["stage"] == "ddp"]
         assert {key: smoke[key] for key in case["ddp"]} == case["ddp"]
+    if "jobs" in case:
+        jobs = [one for one in result["measurements"] if one["stage"] == "ddp"]
+        assert [{key: one[key] for key in wanted} for wanted, one in zip(case["jobs"], jobs)] == case["jobs"]
+        assert len(jobs) == len(case["jobs"])
     if "statuses" in case:
         assert [one["status"] for one in result["measurements"]] == case["statuses"]
 

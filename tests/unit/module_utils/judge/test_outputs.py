@@ -51,3 +51,12 @@ def test_a_skipped_stage_names_what_it_depends_on():
     broken = [slurped("environment.json", {"torch": {"error": "ImportError"}})]
     assert "torch cannot be used" in assemble(launches, broken, {})["ddp"]["skipped"]
     assert "torch cannot be used" in assemble({**launches, "environment": {"rc": 127}}, [], {})["ddp"]["skipped"]
+
+
+def test_no_job_over_several_nodes_is_told_by_its_reason_and_else_by_what_it_depends_on():
+    environment = [slurped("environment.json", ENVIRONMENT)]
+    launches = {"environment": {"rc": 0}, "ddp": {"rc": 1}, "nodes": {"skipped": True}}
+    reason = {"rule": "verify.nodes_apart", "text": "no network"}
+    assert assemble(launches, environment, {"nodes": {"reason": reason}})["nodes"] == {"apart": reason}
+    skipped = assemble(launches, environment, {"nodes": {"reason": None}})["nodes"]["skipped"]
+    assert "on this node alone did not come to an end" in skipped
