@@ -121,13 +121,13 @@ class TestObserved:
     def test_privacy_addresses_do_not_count(self):
         one = observation({"interfaces": {"eth0": ["2001:db8::2/64", "2001:db8::abcd/64"]}})
         one["network"]["addresses"][0]["addr_info"][1]["temporary"] = True
-        assert observed(one, ["interfaces"]) == {"interfaces": {"eth0": "up 2001:db8::2/64"}}
+        assert observed(one, ["interfaces"], "$^") == {"interfaces": {"eth0": "up 2001:db8::2/64"}}
 
     def test_unknown_is_unknown(self):
-        assert observed({"network": {"addresses": None}}, ["interfaces"]) == {"interfaces": None}
-        assert observed({}, ["topology"]) == {"topology": None}
+        assert observed({"network": {"addresses": None}}, ["interfaces"], "$^") == {"interfaces": None}
+        assert observed({}, ["topology"], "$^") == {"topology": None}
 
     def test_topology(self):
-        found = observed(observation({"bundle": "healthy_8x_h100"}), ["topology"])["topology"]
+        found = observed(observation({"bundle": "healthy_8x_h100"}), ["topology"], "$^")["topology"]
         assert found["gpus"]["GPU0"]["GPU1"] == "NV18"
         assert Path(CASES / "observe" / "healthy_8x_h100" / "bundle" / "nvidia_smi_topo").is_file()
