@@ -110,11 +110,17 @@ class ActionModule(ActionBase):
             fleet[name] = {
                 "observation": observation,
                 "missing": next((f"failed in task: {one['task']}" for one in failures), None),
-                "stack": plain(known.get("trainrig_stack")),
+                "stack": _stack(known),
                 "pool": plain(known.get("trainrig_pool")) or "default",
                 "alone": len(names) == 1,
             }
         return fleet
+
+
+def _stack(known: Any) -> dict[str, Any] | None:
+    """What a host declares, and whether it has hardware at all."""
+    stack, hardware = plain(known.get("trainrig_stack")), plain(known.get("trainrig_hardware"))
+    return {**(stack or {}), "hardware": hardware} if hardware else stack
 
 
 def facts(floors: dict[str, Any]) -> dict[str, Any]:

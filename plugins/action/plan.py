@@ -7,10 +7,12 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.trainrig.gpu.plugins.module_utils.plan import decide, digest, reboot, verification
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock.layers import DRIVER, cost
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan import decide, digest, obstacles, reboot, verification
 from ansible_collections.trainrig.gpu.plugins.module_utils.plan.observed import observed
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import DEFAULT_POOL
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
-from ansible_collections.trainrig.gpu.plugins.plugin_utils.layers import RoleReader, code_digests, layer_rows
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.layers import RoleReader, code_digests, layer_rows, unmet
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 
 _ARGUMENTS = {
@@ -42,8 +44,9 @@ class ActionModule(ActionBase):
         self._arguments = plain(arguments)
         self._reader = RoleReader(self._loader, self._templar, self._task_vars)
         groups = plain(self._task_vars["group_names"])
-        rows = layer_rows(groups) if self._arguments["layers"] else []
         observation = self._arguments["observation"]
+        without = unmet(observation, str(plain(self._task_vars.get("trainrig_hardware", "auto"))))
+        rows = layer_rows(groups, without) if self._arguments["layers"] else []
         due = bool(reboot.pending(observation)) and self._arguments["reboot"] == reboot.WHEN_NEEDED
         layers: list[dict[str, Any]] = []
         for row in rows:
@@ -56,7 +59,22 @@ class ActionModule(ActionBase):
         plan["verify"] = self._plan_verification(dirty, groups)
         if self._arguments["before"]:
             plan = reboot.joined(self._arguments["before"], plan, self._arguments["barrier"])
-        return {"changed": False, "plan": plan}
+        return {"changed": False, "plan": plan, "obstacles": self._obstacles(layers)}
+
+    def _obstacles(self, layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What forbids to apply this plan now."""
+        switched_on = any(layer["layer"] == DRIVER for layer in layers)
+        case = obstacles.Case(
+            host=plain(self._task_vars["inventory_hostname"]),
+            pool=str(plain(self._task_vars.get("trainrig_pool", DEFAULT_POOL))),
+            observation=self._arguments["observation"],
+            layers=layers,
+            system=self._arguments["system"],
+            options=self._reader.options(DRIVER)[0] if switched_on else {},
+            families=load("families"),
+            daemons=load("rules")["daemons"],
+        )
+        return obstacles.obstacles(case)
 
     def _plan_layer(self, row: dict[str, Any], driver_comes: bool) -> dict[str, Any]:
         observation = self._arguments["observation"]
@@ -86,7 +104,12 @@ class ActionModule(ActionBase):
             "options": {**options, **self._sealed(secrets)},
             "lock": self._slice(row["lock"]),
             "mode": self._arguments["mode"],
-            "observed": observed(self._arguments["observation"], row["observed"]),
+            "observed": observed(
+                self._arguments["observation"],
+                row["observed"],
+                load("rules")["local_interfaces"],
+                self._arguments["system"].get("packages", []),
+            ),
         }
 
     def _slice(self, keys: list[str]) -> dict[str, Any]:
@@ -94,7 +117,9 @@ class ActionModule(ActionBase):
         whole = {**self._arguments["profile"], "system": self._arguments["system"]}
         found = digest.lock_slice(whole, keys)
         return {
-            key: f"{len(value)} entries, {digest.digest({key: value})[:12]}" if isinstance(value, list) else value
+            key: f"{len(value)} entries, {digest.digest({key: value})[:12]}"
+            if isinstance(value, (list, dict))
+            else value
             for key, value in found.items()
         }
 
@@ -115,11 +140,16 @@ class ActionModule(ActionBase):
     def _estimate(self, row: dict[str, Any]) -> dict[str, Any]:
         """What to expect: minutes from data/layers.yml, bytes from the lock, where the lock knows them."""
         takes_wheels = any(key.startswith("requirements") for key in row["lock"])
-        profile = self._arguments["profile"] if takes_wheels else {}
+        system, known = self._arguments["system"], {}
+        if takes_wheels:
+            known = self._arguments["profile"]
+        elif row["layer"] in system.get("layers", {}):
+            packages = self._arguments["observation"].get("packages") or {}
+            known = cost(system, row["layer"], packages.get("dpkg") or {})
         return {
             "minutes": row["minutes"],
-            "download_bytes": profile.get("download_bytes"),
-            "installed_bytes": profile.get("installed_bytes"),
+            "download_bytes": known.get("download_bytes"),
+            "installed_bytes": known.get("installed_bytes"),
         }
 
     def _selected(self, dirty: list[str]) -> list[str]:

@@ -7,12 +7,16 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.host import Host
+from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.rules.fabric import hardware_with_fabric
+from ansible_collections.trainrig.gpu.plugins.module_utils.lock.layers import of_system
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.systems import platform_of
-from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, message
+from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import Problem, listed, message
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import DEFAULT_POOL, Seen, select_profile
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.seen import seen
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import NAME
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.layers import OWN_SYSTEM, layer_rows, unmet
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import LockError, read_lock, read_requirements
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, plain
 
@@ -35,8 +39,12 @@ class ActionModule(ActionBase):
         _validated, arguments = self.validate_argument_spec(_ARGUMENTS)
         arguments = plain(arguments)
         host = plain(variables["inventory_hostname"])
-        beyond = [_not_installed(arguments["beyond"], host)] if arguments["beyond"] else []
-        needed = _needed(plain(variables["group_names"]))
+        groups = plain(variables["group_names"])
+        without = unmet(arguments["observation"], str(plain(variables.get("trainrig_hardware", "auto"))))
+        rows = layer_rows(groups, without)
+        off = [row["layer"] for row in layer_rows(groups) if row not in rows]
+        notes = [_off(off, host)] if off else _not_installed(arguments["beyond"], rows, host)
+        needed = {"system" if key.startswith("system.") else "profile" for row in rows for key in row["lock"]}
         chosen: dict[str, Any] = {"profile": {}, "requirements": "", "interpreter": "", "reasons": [], "system": {}}
         problems: list[Problem] = []
         try:
@@ -44,10 +52,12 @@ class ActionModule(ActionBase):
             if "profile" in needed:
                 problems += self._profile(chosen, lock, arguments, variables)
             if "system" in needed:
-                problems += self._system(chosen, lock, arguments, variables)
+                missing = self._system(chosen, lock, arguments, variables)
+                # A layer that needs no system of its own does without: nccl.conf follows from the node.
+                problems += missing if any(OWN_SYSTEM in row["needs"] for row in rows) else []
         except LockError as error:
             raise AnsibleActionFail(str(error)) from error
-        return {"changed": False, **chosen, "findings": beyond + [_finding(problem, host) for problem in problems]}
+        return {"changed": False, **chosen, "findings": notes + [_finding(problem, host) for problem in problems]}
 
     @staticmethod
     def _profile(
@@ -86,33 +96,58 @@ class ActionModule(ActionBase):
             {**row, "layout": known[row["id"]]["layout"], "keyring": known[row["id"]].get("keyring", "")}
             for row in found["origins"]
         ]
-        chosen["system"] = {**found, "origins": origins}
+        installed = (arguments["observation"].get("packages") or {}).get("dpkg") or {}
+        layers = of_system(found, installed, load("families"), load("pci")["drivers"]["competing"])
+        if "nvlink" in layers:
+            layers["nvlink"]["needed"] = bool(hardware_with_fabric(_host(arguments)))
+        chosen["system"] = {**found, "origins": origins, "layers": layers}
         return []
 
 
-def _needed(groups: list[str]) -> set[str]:
-    """Which parts of the lock the layers of this host take: profile, system."""
-    keys = [key for row in load("layers")["layers"] if row["layer"] in groups for key in row["lock"]]
-    return {"system" if key.startswith("system.") else "profile" for key in keys}
+def _host(arguments: dict[str, Any]) -> Host:
+    """The node as rules look at it."""
+    data = {name: load(name) for name in ("pci", "gpus", "rules")}
+    return Host("", arguments["observation"], arguments["stack"], data, today="")
 
 
-def _not_installed(beyond: dict[str, Any], host: str) -> dict[str, Any]:
-    """What is declared of the system, which no layer of this version puts in place: said, not passed over."""
-    said = ", ".join(f"{key}: {value}" for key, value in sorted(beyond.items()))
+def _off(layers: list[str], host: str) -> dict[str, Any]:
+    """Said once: a container-like host has its driver from outside."""
+    problem: Problem = {
+        "rule": "stack.system_layers_off",
+        "where": "",
+        "key": "container-like host",
+        "value": ", ".join(layers),
+        "text": "these layers are off here: kernel, driver and init are those of the machine around it",
+        "fix": "nothing, or take the host out of these groups; trainrig_hardware: present or absent switches them on",
+    }
+    return {**_finding(problem, host), "severity": "info", "layer": layers[0], "action": {"kind": "none", "text": ""}}
+
+
+def _not_installed(beyond: dict[str, Any], on: list[dict[str, Any]], host: str) -> list[dict[str, Any]]:
+    """What is declared of the system, which no layer puts in place on this host: said, not passed over."""
+    covered = {key for row in on for key in row["stack"]}
+    left = {key: value for key, value in beyond.items() if key not in covered}
+    if not left:
+        return []
+    groups = [row["layer"] for row in load("layers")["layers"] if set(row["stack"]) & set(left)]
     problem: Problem = {
         "rule": "stack.not_installed",
         "where": "",
         "key": NAME,
-        "value": said,
-        "text": "is locked and diagnosed; no layer of this version installs it",
-        "fix": "install the packages that stack.lock.yml names under systems, at their versions, and hold them",
+        "value": ", ".join(f"{key}: {value}" for key, value in sorted(left.items())),
+        "text": "is declared, and no layer that is switched on for this host installs it",
+        "fix": f"put the host into the group {listed(groups)}"
+        if groups
+        else "install the packages that stack.lock.yml names under systems, at their versions, and hold them",
     }
-    return {
-        **_finding(problem, host),
-        "severity": "warn",
-        "layer": "driver",
-        "action": {"kind": "install", "text": problem["fix"]},
-    }
+    return [
+        {
+            **_finding(problem, host),
+            "severity": "warn",
+            "layer": "driver",
+            "action": {"kind": "install", "text": problem["fix"]},
+        }
+    ]
 
 
 def _finding(problem: Problem, host: str) -> dict[str, Any]:

@@ -91,6 +91,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+obstacles:
+  description: Findings that forbid to apply the plan now, all of severity V(refuse).
+  type: list
+  elements: dict
+  returned: always
 plan:
   description: What is dirty on this host.
   type: dict
@@ -106,8 +111,8 @@ plan:
       elements: str
     steps:
       description:
-        - The layers that a run goes through, in order. Those of RV(plan.dirty), and where the driver changes or a pending
-          reboot is to be done, all layers from the driver on, since it is looked and planned again after it.
+        - The layers that a run goes through, in order. Those of RV(plan.dirty), and where the driver changes or a
+          pending reboot is to be done, all layers from the driver on, since it is looked and planned again after it.
       type: list
       elements: str
     reboot:

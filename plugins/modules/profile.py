@@ -27,8 +27,8 @@ options:
     default: default
   beyond:
     description:
-      - What is declared beyond the keys that choose a profile, as M(trainrig.gpu.declaration) returns it. No layer
-        installs it yet; one finding that warns says so.
+      - What is declared beyond the keys that choose a profile, as M(trainrig.gpu.declaration) returns it. Where no
+        layer that is switched on for the host installs it, one finding that warns says so.
     type: dict
     default: {}
 attributes:
@@ -62,7 +62,12 @@ interpreter:
   type: str
   returned: always
 system:
-  description: The system packages of the host's pool and platform; empty when no layer of the host needs them.
+  description:
+    - The system packages of the host's pool and platform; empty when no layer of the host needs them. Beside what the
+      lock says, C(layers) has for each layer that installs C(packages) (name to exact version), C(beside) (installed
+      members of the driver's family that have its version and are not locked) and C(remove) (what has to go); the
+      driver's also C(family) and C(competing), patterns of its packages and kernel modules that would take the GPU
+      instead.
   type: dict
   returned: always
 reasons:

@@ -14,11 +14,24 @@ from typing import Any
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import ROOT, load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 
+#: In `needs` of data/layers.yml: a kernel and an init of its own.
+OWN_SYSTEM = "own_system"
 
-def layer_rows(group_names: Iterable[str]) -> list[dict[str, Any]]:
-    """The rows of data/layers.yml that are switched on for a host in these groups, in order."""
+
+def layer_rows(group_names: Iterable[str], without: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """The rows of data/layers.yml that are switched on for a host in these groups, in order.
+
+    `without`: needs that the host does not meet; layers that have them are off.
+    """
     groups = set(group_names)
-    return [row for row in load("layers")["layers"] if row["layer"] in groups]
+    rows = [row for row in load("layers")["layers"] if row["layer"] in groups]
+    return [row for row in rows if not set(without) & set(row["needs"])]
+
+
+def unmet(observation: Mapping[str, Any], hardware: str) -> list[str]:
+    """Needs that a host does not meet for good. `hardware`: trainrig_hardware; other than auto it says to go on."""
+    container = (observation.get("machine") or {}).get("container")
+    return [OWN_SYSTEM] if container and hardware == "auto" else []
 
 
 def code_digests(row: Mapping[str, Any]) -> dict[str, str]:
@@ -59,7 +72,8 @@ class RoleReader:
     def resources(self, role: str) -> dict[str, Any]:
         """The role's meta/resources.yml, templated: what it puts in place, by resource kind."""
         defaults = self._file(role, "defaults/main.yml")
-        templar = self._templar.copy_with_new_env(available_variables={**defaults, **self._variables})
+        own = self._file(role, "vars/main.yml") if (ROOT / "roles" / role / "vars/main.yml").is_file() else {}
+        templar = self._templar.copy_with_new_env(available_variables={**defaults, **self._variables, **own})
         resources: dict[str, Any] = plain(templar.template(self._file(role, "meta/resources.yml")["resources"]))
         return resources
 

@@ -27,6 +27,8 @@ def text(specs: Sequence[NodeSpec], addresses: Mapping[str, str], ssh: Path) -> 
         for spec in specs
     }
     variables = {
+        # No GPU and this machine's kernel: packages and files are put in place, nothing is loaded or started.
+        "trainrig_hardware": "absent",
         "ansible_user": USER,
         "ansible_ssh_private_key_file": f"{ssh}/key",
         "ansible_ssh_common_args": " ".join(f"-o {key}={value}" for key, value in _options(ssh).items()),

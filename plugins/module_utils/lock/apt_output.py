@@ -7,8 +7,8 @@ import re
 from typing import Dict, List, NamedTuple
 from urllib.parse import unquote
 
-_INSTALL = re.compile(r"^Inst (?P<name>\S+) (?:\[[^\]]*\] )?\((?P<version>\S+) ")
-_REMOVE = re.compile(r"^Remv (?P<name>\S+)")
+from ansible_collections.trainrig.gpu.plugins.module_utils.apt.transaction import simulated
+
 _URI = re.compile(r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>[0-9]+) (?P<hash>\S*)$")
 _FIELD = re.compile(r"^(?P<name>[A-Za-z0-9-]+): *(?P<value>.*)$")
 
@@ -54,10 +54,11 @@ def madison(text: str) -> Dict[str, List[Offer]]:
 
 def installed(text: str) -> Dict[str, str]:
     """Of `apt-get install --simulate`: name -> version of all that would be installed."""
-    removed = [match.group("name") for match in map(_REMOVE.match, text.splitlines()) if match]
+    steps = simulated(text)
+    removed = [step.name for step in steps if not step.new]
     if removed:  # nothing is there that could be removed
         raise OutputError(f"the simulation removes {', '.join(removed)}")
-    return {match.group("name"): match.group("version") for match in map(_INSTALL.match, text.splitlines()) if match}
+    return {step.name: step.new for step in steps}
 
 
 def files(text: str) -> List[File]:

@@ -4,11 +4,13 @@ The resources are those of the layer's ``meta/resources.yml`` as the manifest re
 layer was applied, so that the one look at a node needs nothing but the node. Kinds and their entries:
 
 * ``files``: path -> {state, sha256, mode, owner, group}
+* ``directories``: path -> {state, entries: {name: sha256 of a file, or what else it is}}
 * ``links``: path -> {state, target}
 * ``absent``: path -> {state}
 * ``environments``: {path, requirements} -> what ``environment_state`` says of a Python environment
 * ``packages``: name -> {state, version}; ``holds``: name -> {state}
 * ``units``: name -> {state, enabled}; ``modules``: name -> {state}
+* ``families``: {family, is, not} with patterns of package names -> {packages: {name: version}}, all that are installed
 """
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
@@ -21,6 +23,7 @@ from typing import Any, Callable, Dict, List, Mapping
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe import system_state
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.environment_state import environment_state
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe.resource_names import name_of
 
 State = Dict[str, Any]
 Fingerprints = Dict[str, Dict[str, State]]  # kind -> name -> state
@@ -33,12 +36,10 @@ def take(resources: Mapping[str, Any]) -> Fingerprints:
         entries = resources.get(kind)
         if isinstance(entries, list):
             look = _EACH.get(kind)
-            found[kind] = {_name(entry): _look(look, entry) for entry in entries} if look else _together(kind, entries)
+            found[kind] = (
+                {name_of(entry): _look(look, entry) for entry in entries} if look else _together(kind, entries)
+            )
     return found
-
-
-def _name(entry: Any) -> str:
-    return str(entry["path"]) if isinstance(entry, Mapping) and "path" in entry else str(entry)
 
 
 def _look(look: Callable[[Any], State], entry: Any) -> State:
@@ -77,6 +78,19 @@ def _file(path: str) -> State:
     }
 
 
+def _directory(path: str) -> State:
+    """What lies in it, one level deep: a file that somebody added is a change too."""
+    try:
+        names = sorted(os.listdir(path))
+    except FileNotFoundError:
+        return {"state": "absent"}
+    entries = {}
+    for name in names:
+        found = _file(os.path.join(path, name))
+        entries[name] = str(found.get("sha256") or found["state"])
+    return {"state": "present", "entries": entries}
+
+
 def _link(path: str) -> State:
     if not os.path.lexists(path):
         return {"state": "absent"}
@@ -98,6 +112,8 @@ def _environment(entry: Mapping[str, Any]) -> State:
 
 _EACH: Dict[str, Callable[[Any], State]] = {
     "files": _file,
+    "directories": _directory,
+    "families": system_state.family,
     "links": _link,
     "absent": _absent,
     "environments": _environment,

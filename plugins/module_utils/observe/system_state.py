@@ -1,10 +1,11 @@
-"""The present state of packages, holds, units and kernel modules; one question for all of a kind."""
+"""The present state of packages and their families, holds, units, kernel modules; one question for all of a kind."""
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
+import re
 import subprocess
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Mapping, Sequence
 
 State = Dict[str, Any]
 _SECONDS = 30
@@ -23,6 +24,17 @@ def packages(names: Sequence[str]) -> Dict[str, State]:
         elif not status.startswith(("un", "rc")) and name in found:
             found[name] = {"state": "half installed", "version": version}
     return found
+
+
+def family(entry: Mapping[str, Any]) -> State:
+    """Every installed Debian package that fits a pattern of `is` and none of `not`: {packages: {name: version}}."""
+    inside, outside = (re.compile("|".join(entry.get(key) or ["(?!)"])) for key in ("is", "not"))
+    found = {}
+    for line in _asked(["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}\t${Package}\t${Version}\n"]):
+        status, name, version = line.split("\t")
+        if not status.startswith(("un", "rc")) and inside.match(name) and not outside.match(name):
+            found[name] = version
+    return {"packages": found}
 
 
 def holds(names: Sequence[str]) -> Dict[str, State]:

@@ -70,15 +70,38 @@ def _resource_changes(kind: str, name: str, before: Mapping[str, Any], now: Mapp
     if now.get("problems"):  # an exact check on the node already names what is wrong
         return [f"{name}: {problem}" for problem in now["problems"]]
     keys = [key for key in sorted({**before, **now}) if key not in _EVIDENCE_ONLY and before.get(key) != now.get(key)]
+    if kind in _LISTINGS and keys == [_LISTINGS[kind]]:
+        return _listing_changes(kind, name, before.get(keys[0]) or {}, now.get(keys[0]) or {})
     if "state" in keys:  # what is gone has no mode, owner or content either
         keys = ["state"]
     return [_change(kind, name, key, before.get(key), now.get(key)) for key in keys]
 
 
+def _listing_changes(kind: str, name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> List[str]:
+    """One reason for each entry that came, went or changed."""
+    where = f"{_WORDS[kind]} {name}"
+    reasons = []
+    for entry in sorted(_differing(old, new)):
+        shown = f" {new[entry]}" if kind == "families" and entry in new else ""
+        if entry not in old:
+            reasons.append(f"{where}: {entry}{shown} was added")
+        elif entry not in new:
+            reasons.append(f"{where}: {entry} was removed")
+        elif kind == "families":
+            reasons.append(f"{where}: {entry} moved {old[entry]} -> {new[entry]}")
+        else:
+            reasons.append(f"{where}: {entry} was edited")
+    return reasons
+
+
+#: Kinds that are lists of what is there, and under which key.
+_LISTINGS = {"directories": "entries", "families": "packages"}
 #: How a reason calls each resource kind of meta/resources.yml.
 _WORDS = {
     "files": "file",
     "absent": "path",
+    "directories": "directory",
+    "families": "package family",
     "links": "link",
     "environments": "environment",
     "packages": "package",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, List, Mapping, Optional, TypedDict
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe.resource_names import name_of
 from ansible_collections.trainrig.gpu.plugins.module_utils.plan.changes import fingerprint_changes, input_changes
 from ansible_collections.trainrig.gpu.plugins.module_utils.plan.digest import digest
 
@@ -105,9 +106,7 @@ def _covers(fingerprints: Any, resources: Any) -> bool:
         return False
     for kind, entries in resources.items():
         taken = fingerprints.get(kind, {})
-        names = [
-            str(entry["path"]) if isinstance(entry, Mapping) and "path" in entry else str(entry) for entry in entries
-        ]
+        names = [name_of(entry) for entry in entries]
         if not isinstance(taken, Mapping) or not all(isinstance(taken.get(name), Mapping) for name in names):
             return False
     return True

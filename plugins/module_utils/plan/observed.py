@@ -34,6 +34,17 @@ def _operating_system(observation: Observation) -> str:
     return " ".join(str(facts.get(key)) for key in ("id", "version_id", "arch"))
 
 
+def _kernels(observation: Observation, locked: Iterable[str]) -> Optional[List[str]]:
+    """Installed kernels, those left out that the lock itself names: their packages are looked at anyway."""
+    found = _section(observation, "boot").get("kernels")
+    return None if found is None else sorted(set(found) - set(locked))
+
+
+def _secure_boot(observation: Observation) -> Optional[bool]:
+    answer: Optional[bool] = _section(observation, "boot").get("secure_boot")
+    return answer
+
+
 def _topology(observation: Observation) -> Optional[Mapping[str, Any]]:
     """How GPUs and adapters of the node are connected."""
     found = _section(observation, "nvidia").get("topology")
@@ -65,15 +76,31 @@ OBSERVED: Dict[str, Callable[[Observation], Any]] = {
     "gpu_pci_ids": _gpu_pci_ids,
     "driver": _driver,
     "operating_system": _operating_system,
+    "secure_boot": _secure_boot,
     "topology": _topology,
 }
 #: Those that take the pattern of names of interfaces over which no other node is reached (data/rules.yml).
 OF_NETWORK: Dict[str, Callable[[Observation, str], Any]] = {"interfaces": _interfaces}
+#: Those that take the releases of the kernels that the host's lock names.
+OF_LOCK: Dict[str, Callable[[Observation, Iterable[str]], Any]] = {"kernels": _kernels}
+_KERNEL = "linux-image-"
 
 
-def observed(observation: Observation, names: Iterable[str], local_interfaces: str = "$^") -> Dict[str, Any]:
-    """The named facts of this observation. An unknown name is a mistake in data/layers.yml: ``KeyError``."""
-    return {
-        name: OF_NETWORK[name](observation, local_interfaces) if name in OF_NETWORK else OBSERVED[name](observation)
-        for name in names
-    }
+def observed(
+    observation: Observation,
+    names: Iterable[str],
+    local_interfaces: str,
+    packages: Iterable[Mapping[str, Any]] = (),
+) -> Dict[str, Any]:
+    """The named facts of this observation. An unknown name is a mistake in data/layers.yml: ``KeyError``.
+
+    ``packages``: rows of the host's locked system.
+    """
+    locked = [str(row["name"])[len(_KERNEL) :] for row in packages if str(row["name"]).startswith(_KERNEL)]
+
+    def fact(name: str) -> Any:
+        if name in OF_NETWORK:
+            return OF_NETWORK[name](observation, local_interfaces)
+        return OF_LOCK[name](observation, locked) if name in OF_LOCK else OBSERVED[name](observation)
+
+    return {name: fact(name) for name in names}

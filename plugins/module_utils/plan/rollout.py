@@ -81,6 +81,35 @@ def batches(hosts: Sequence[str], pools: Mapping[str, str], canary: Sequence[str
     return [[name] for name in first] + [rest[at : at + size] for at in range(0, len(rest), size)]
 
 
+def turns(batches: Sequence[Sequence[str]]) -> List[Dict[str, Any]]:
+    """Each batch with what a person reads when it begins."""
+    total, before, found = sum(map(len, batches)), 0, []
+    for hosts in batches:
+        last = before + len(hosts)
+        which = f"{last}" if len(hosts) == 1 else f"{before + 1} to {last}"
+        found.append({"hosts": list(hosts), "said": f"{', '.join(hosts)} ({which} of {total})"})
+        before = last
+    return found
+
+
+def stopped(host: str, verdict: str, drained: bool, command: str) -> Dict[str, Any]:
+    """The finding that a rollout ends at this host. `command`: what is typed to go on."""
+    state = "it stays drained, and no host after it is touched" if drained else "no host after it is touched"
+    return {
+        "rule": "run.rollout_stopped",
+        "severity": "warn",
+        "layer": "run",
+        "host": host,
+        "pool": None,
+        "scope": "host",
+        "summary": f"the upgrade stopped at {host}: {state}",
+        "cause": f"its verdict after the change is {verdict}; what is wrong is said beside this",
+        "action": {"kind": "none", "text": f"mend what is wrong with {host}, then go on: `{command}`"},
+        "evidence": [],
+        "phase": "site",
+    }
+
+
 def _number(value: Any, default: int) -> Any:
     """A whole number from 1 on, also where -e made a text of it; None for anything else."""
     if value is None or value == "":

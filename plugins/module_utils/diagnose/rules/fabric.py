@@ -40,11 +40,18 @@ def fabric_ready(host: Host) -> Optional[bool]:
     return all(state.lower() == "completed" for state in states) if states else None
 
 
-def _needed(host: Host) -> List[Evidence]:
-    if host.passed_through or host.container or not host.wants.driver_is_ours or host.wants.fabric_manager == "off":
+def hardware_with_fabric(host: Host) -> List[Evidence]:
+    """What shows that this host itself has an NVLink fabric to manage."""
+    if host.passed_through:
         return []
     board = board_needs_manager(host)
     return switches(host) or ([board] if board else [])
+
+
+def _needed(host: Host) -> List[Evidence]:
+    if host.container or not host.wants.driver_is_ours or host.wants.fabric_manager == "off":
+        return []
+    return hardware_with_fabric(host)
 
 
 @host_rule("fabric.manager_missing")

@@ -1,0 +1,97 @@
+"""What apt, dpkg and DKMS complain of, as one sentence with the way out."""
+
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+import re
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+#: Longest list of apt's own lines in a message.
+_LINES = 4
+_LONGEST = 240
+
+
+class _Known(NamedTuple):
+    pattern: str
+    fix: str
+
+
+#: The first that fits explains; apt-get(8) prints these in English under LC_ALL=C.
+_KNOWN: Tuple[_Known, ...] = (
+    _Known(
+        r"No space left on device|don't have enough free space",
+        "free space on the node (apt-get clean, old kernels, data), then run again",
+    ),
+    _Known(
+        r"Could not get lock|Unable to acquire the dpkg frontend lock|Unable to lock directory",
+        "wait until the other apt is done (its pid stands above), or raise the time to wait, then run again",
+    ),
+    _Known(
+        r"Hash Sum mismatch|unexpected size",
+        "the repository serves another file than its signed index names: use another mirror in trainrig_repositories",
+    ),
+    _Known(
+        r"NO_PUBKEY|is not signed|couldn't be verified|invalid signature|BADSIG|EXPKEYSIG|cannot be authenticated",
+        "check the key of that repository in trainrig_repositories; what nobody signed is not installed",
+    ),
+    _Known(
+        r"Version '[^']*' for '[^']*' was not found|Unable to locate package|has no installation candidate",
+        "run the layer sources (its repositories have what is locked), or make the lock again with playbooks/lock.yml",
+    ),
+    _Known(
+        r"Failed to fetch|Unable to fetch|Could not (resolve|connect)|Connection (failed|refused|timed out)|404 ",
+        "check that the node reaches the repository (network, proxy, mirror), then run again",
+    ),
+    _Known(
+        r"held broken packages|unmet dependencies|Unmet dependencies|Held packages were changed|Conflicts:|Depends:",
+        "remove or unhold what stands in the way on the node, or declare a set that goes with it",
+    ),
+)
+_BUILD_LOG = re.compile(r"(/var/lib/dkms/(?P<module>[^/\s]+)/(?P<version>[^/\s]+)(?:/[^/\s]+)*/build/make\.log)")
+#: DKMS says for which kernel: "Building for 6.12.1-amd64", "module ... for kernel: 6.12.1-amd64 (x86_64)".
+_KERNEL = re.compile(r"(?:for kernel:?|Building for|for module \S+ on|kernel) (?P<kernel>[0-9]+\.[0-9]+\.[0-9]+\S*)")
+_COMPILER = (r"\berror: ", r"fatal error", r"undefined", r"unrecognized command", r"No such file", r"\*\*\*")
+
+
+class Build(NamedTuple):
+    """A kernel module that DKMS could not build."""
+
+    module: str
+    version: str
+    kernel: str
+    log: str  # path on the node
+
+
+def failed_build(output: str) -> Optional[Build]:
+    """The module whose build failed, as DKMS names it in what apt printed."""
+    log = _BUILD_LOG.search(output)
+    if not log:
+        return None
+    kernel = _KERNEL.search(output)
+    return Build(log["module"], log["version"], kernel["kernel"].rstrip(".,:") if kernel else "", log.group(1))
+
+
+def compiler_line(log: str) -> str:
+    """The line of a build log that says why."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    for pattern in _COMPILER:
+        found = next((line for line in lines if re.search(pattern, line)), None)
+        if found:
+            return found[:_LONGEST]
+    return lines[-1][:_LONGEST] if lines else "its log says nothing"
+
+
+def explained(output: str) -> Dict[str, str]:
+    """{said, fix} of a failed apt-get: its own words, and the way out."""
+    lines = [line.strip() for line in output.splitlines()]
+    errors = [line for line in lines if line.startswith(("E:", "dpkg: error"))]
+    unmet = [line for line in lines if re.match(r"\S+ : (Depends|Conflicts|Breaks|PreDepends):", line)]
+    said = _shown([*unmet, *errors]) or _shown(lines[-_LINES:]) or "it said nothing"
+    for known in _KNOWN:
+        if re.search(known.pattern, output):
+            return {"said": said, "fix": known.fix}
+    return {"said": said, "fix": "see /var/log/apt/term.log on the node, mend what it names, then run again"}
+
+
+def _shown(lines: List[str]) -> str:
+    return "; ".join(line[:_LONGEST] for line in list(dict.fromkeys(filter(None, lines)))[:_LINES])
