@@ -16,6 +16,7 @@ VARIABLES = (
     "trainrig_drain",
     "trainrig_floors",
     "trainrig_force",
+    "trainrig_hardware",
     "trainrig_lock",
     "trainrig_lock_date",
     "trainrig_lock_directory",
