@@ -54,6 +54,8 @@ class Wishes:
         self.address = self._text("address")
         hardware = _lower(self._text("hardware"))
         mode = _lower(self._text("mode"))
+        #: Said in so many words (trainrig_hardware): then a container may stand in for a node.
+        self.hardware = None if hardware == "auto" else hardware
         self.no_hardware = hardware == "absent" or mode in ("disk", "oci") or _switch(self.raw.get("bake")) is True
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import inventory_options
 
-_GIGABYTE = 1e9
+_GIGABYTE, _MEGABYTE = 1e9, 1e6
 
 
 def site_command(sources: Sequence[str], limit: str | None = None) -> str:
@@ -64,11 +64,15 @@ def _expected(layer: Mapping[str, Any]) -> str:
     if layer["state"] != "dirty":
         return ""
     sizes = [
-        f", {word} up to {layer[key] / _GIGABYTE:.1f} GB"
+        f", {word} up to {_size(layer[key])}"
         for key, word in (("download_bytes", "downloads"), ("installed_bytes", "takes"))
         if layer.get(key)
     ]
     return f", about {layer['minutes']} min{''.join(sizes)}"
+
+
+def _size(count: float) -> str:
+    return f"{count / _GIGABYTE:.1f} GB" if count >= _GIGABYTE / 10 else f"{count / _MEGABYTE:.1f} MB"
 
 
 def drifted(plans: Mapping[str, Mapping[str, Any] | None]) -> Dict[str, List[str]]:

@@ -175,7 +175,7 @@ def driver_not_published(host: Host) -> Iterator[Hit]:
 @host_rule("stack.driver_in_container")
 def driver_in_container(host: Host) -> Iterator[Hit]:
     """A container has the driver of its host."""
-    if host.container and (host.wants.driver_exact or host.wants.driver_branch):
+    if host.container and not host.wants.hardware and (host.wants.driver_exact or host.wants.driver_branch):
         shown = [
             evidence("virt", host.get("machine", "virt")),
             evidence("stack", f"driver: {host.wants.driver_exact or host.wants.driver_branch}"),
