@@ -5,102 +5,24 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import select
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-import yaml
 
+from tests.support.desk import FAB, ROOT, Desk
 from tests.support.own_node import OwnNode, can_unshare
 from tests.support.own_sshd import SSHD, _free_port
-
-ROOT = Path(__file__).resolve().parents[2]
-FAB = shutil.which("fab", path=str(Path(sys.executable).parent)) or shutil.which("fab")
 
 pytestmark = [
     pytest.mark.skipif(SSHD is None, reason="no OpenSSH daemon on this machine (package openssh-server)"),
     pytest.mark.skipif(FAB is None, reason="Fabric is not installed"),
     pytest.mark.skipif(not can_unshare(), reason="nodes of their own need root and unshare"),
 ]
-
-
-class Run(NamedTuple):
-    rc: int
-    text: str
-
-    def row(self, host: str) -> str:
-        """The host's line of the table at the end."""
-        table = self.text[self.text.index("HOST ") :].splitlines()
-        return next(line for line in table if line.startswith((host + " ", host + ":")))
-
-
-class Desk:
-    """Where a person sits: keys and settings of ssh, and inventories, away from this machine's own."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.inventory = directory / "inventories" / "mine"
-        self.key = directory / "ours"
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.key], check=True)
-        # Settings as people have them; none may change what is believed or keep a connection open.
-        lines = ("StrictHostKeyChecking no", "ControlMaster auto", "ControlPersist yes", "ForwardAgent yes")
-        own = "".join(f"  {line}\n" for line in (f"UserKnownHostsFile {directory}/user_known_hosts", *lines))
-        (directory / "config").write_text(f"Host *\n{own}")
-
-    def command(self, *words: object) -> list[str]:
-        core = [FAB, "-S", self.directory / "config", "-r", ROOT, "adopt", self.inventory]
-        return [str(word) for word in (*core, "--key", self.key, "--bundles", self.directory / "bundles", *words)]
-
-    def adopt(self, mail: str, *words: object) -> Run:
-        done = subprocess.run(
-            self.command(*words),
-            input=mail,
-            cwd=self.directory,
-            capture_output=True,
-            text=True,
-            start_new_session=True,  # nobody to ask
-            check=False,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Run(done.returncode, done.stdout + done.stderr)
-
-    def at_a_terminal(self, mail: str, answers: dict[str, str], *words: object) -> Run:
-        """The same in front of a person, who answers when a prompt comes."""
-        (self.directory / "mail").write_text(mail)
-        child, terminal = pty.fork()
-        if child == 0:
-            os.chdir(self.directory)
-            os.execv(FAB, self.command("--file", self.directory / "mail", *words))
-        told, waiting, end = b"", dict(answers), time.monotonic() + 120
-        while time.monotonic() < end:
-            try:
-                if select.select([terminal], [], [], 0.2)[0]:
-                    told += os.read(terminal, 65536)
-            except OSError:  # the terminal was closed
-                break
-            for prompt in [one for one in waiting if one.encode() in told]:
-                time.sleep(0.2)  # getpass throws away what was typed before it asks
-                os.write(terminal, f"{waiting.pop(prompt)}\n".encode())
-        os.close(terminal)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert not waiting, f"no prompt came: {list(waiting)}\n{told.decode()}"
-        return Run(status, told.decode().replace("\r\n", "\n"))
-
-    def hosts(self) -> dict:
-        return yaml.safe_load((self.inventory / "hosts.yml").read_text())
-
-    def files(self) -> dict[str, bytes]:
-        there = (path for path in self.inventory.rglob("*") if path.is_file())
-        return {str(path.relative_to(self.inventory)): path.read_bytes() for path in there}
 
 
 @pytest.fixture
