@@ -3,6 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +61,14 @@ class ActionModule(ActionBase):
     def _from_node(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         asked = {name: value for name, value in arguments.items() if name not in _HERE and value is not None}
         asked["raw"] = bool(arguments["save"]) or arguments["raw"]
+        before = time.time()
         result: dict[str, Any] = self._execute_module(
             module_name="trainrig.gpu.observe", module_args=asked, task_vars=task_vars
         )
         result = plain(result)
+        if (result.get("observation") or {}).get("identity"):
+            # Nodes are not looked at all at once: their clocks are compared through the controller's.
+            result["observation"]["identity"]["asked_unix_s"] = [before, time.time()]
         outputs = result.get("outputs")
         if arguments["save"] and outputs:
             directory = Path(arguments["save"])

@@ -45,6 +45,7 @@ class Boot(TypedDict):
 class Identity(TypedDict):
     machine_id: Optional[str]
     clock_unix_s: Optional[float]
+    asked_unix_s: Optional[List[float]]  # [before, after] by the controller's clock, of a live look
     ntp_synchronized: Optional[bool]
 
 

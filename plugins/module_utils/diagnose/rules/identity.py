@@ -43,32 +43,40 @@ def same_gpu(pool: Pool) -> Iterator[Hit]:
 
 @pool_rule("fleet.clock")
 def clock(pool: Pool) -> Iterator[Hit]:
-    """Observations of one round are seconds apart. A host whose clock is off stands out from the others."""
-    clocks = {
-        host.name: float(found)
-        for host in pool.hosts
-        for found in [host.get("identity", "clock_unix_s")]
-        if found is not None
-    }
+    """A host whose clock is off stands out from the others.
+
+    Live looks are compared through the controller's clock, each by the time it may have taken; bundles as they are.
+    """
+    clocks = {host.name: _offset(host) for host in pool.hosts if host.get("identity", "clock_unix_s") is not None}
     if len(clocks) < 2:
         return
     by_name = {host.name: host for host in pool.hosts}
-    for name, seconds in clocks.items():
+    for name, (offset, unsure) in clocks.items():
         rest = [other for one, other in clocks.items() if one != name]
-        middle = median(rest)
+        places = [other for other, _unsure in rest]
         # One round, or bundles that were collected on different days? Only the former can be compared.
-        together = max(rest) - min(rest) <= 15 if len(rest) > 1 else True
-        off = seconds - middle
+        together = max(places) - min(places) <= 15 if len(rest) > 1 else True
+        off = offset - median(places)
         synchronised = by_name[name].get("identity", "ntp_synchronized")
         limit = by_name[name].threshold("clock_skew_s") * (1 if synchronised is False else 10)
         if len(rest) == 1 and synchronised is not False:
             continue
-        if together and abs(off) > limit:
+        if together and abs(off) > limit + unsure + max(other for _offset, other in rest):
+            seconds = float(by_name[name].get("identity", "clock_unix_s"))
             yield Hit(
                 f"{name}'s clock is {abs(off):.1f} s {'ahead of' if off > 0 else 'behind'} the others",
                 [evidence("identity", f"date: {seconds:.3f}, NTPSynchronized={synchronised}")],
                 host=name,
             )
+
+
+def _offset(host: Host) -> Tuple[float, float]:
+    """Seconds by which a host's clock is ahead of the controller's (of 1970 for a bundle), and how unsure that is."""
+    clock = float(host.get("identity", "clock_unix_s"))
+    window = host.get("identity", "asked_unix_s")
+    if not window:
+        return clock, 0.0
+    return clock - (window[0] + window[1]) / 2, (window[1] - window[0]) / 2
 
 
 @pool_rule("fleet.names")
