@@ -102,9 +102,9 @@ TIERS = [
     Tier("ssh", "bundles over a real SSH daemon: fab and the playbook", pytest("tests/ssh"), 2, no_sshd),
     Tier(
         "nodes",
-        "site.yml on a lab of real systemd nodes; the lab itself",
+        "adopt, site.yml, diagnosis on a lab of real systemd nodes; the lab itself",
         pytest("tests/nodes"),
-        5,
+        9,
         lab_machine.missing,
     ),
     Tier("site", "make site from a fresh clone: drifts, bad input, an unprivileged user", pytest("tests/site"), 12),

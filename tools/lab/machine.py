@@ -30,6 +30,15 @@ _PROGRAMS = {
     "systemd-nspawn": "systemd-container",
 }
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+#: What a lab does and a container may not: tried for real, in namespaces and a /run that end with the try.
+_TRIALS = {
+    "mount anything": "true",
+    "mount overlayfs": "mkdir l u w all; mount -t overlay -o lowerdir=l,upperdir=u,workdir=w none all",
+    "make device nodes": "mknod null c 1 3",
+    "mount a file": "mkdir all; truncate -s 1M disk; mkfs.ext4 -q disk; mount -t ext4 -o loop disk all",
+    "make a network cable": "ip link add trial0 type veth peer name trial1",
+    "make a bridge": "ip link add trial0 type bridge",
+}
 
 
 def missing() -> str | None:
@@ -41,8 +50,23 @@ def missing() -> str | None:
     packages = sorted({name for program, name in _PROGRAMS.items() if not shutil.which(program, path=_PATH)})
     if packages:
         return f"the lab needs {', '.join(packages)}. To fix it: apt-get install {' '.join(packages)}."
-    kinds = Path("/proc/filesystems").read_text("utf-8").split()
-    return None if "overlay" in kinds or shutil.which("modprobe") else "the lab needs a kernel with overlayfs."
+    return _forbidden()
+
+
+def _forbidden() -> str | None:
+    """What this machine does not let even root do, as in a container."""
+    for what, script in _TRIALS.items():
+        try:
+            run("unshare", "--mount", "--net", "sh", "-euc", f"mount -t tmpfs none /run; cd /run; {script}")
+        except LabError as error:
+            said = str(error).rpartition(": ")[2]
+            return _refused(what, said)
+    closed = [str(group.parent) for group in own_groups("trial") if not os.access(group.parent, os.W_OK)]
+    return _refused("make control groups", f"{closed[0]} is read-only") if closed else None
+
+
+def _refused(what: str, said: str) -> str:
+    return f"the lab may not {what} here ({said}): it needs a machine of its own, or a privileged container."
 
 
 def cache_home() -> Path:

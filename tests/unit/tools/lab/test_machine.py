@@ -9,12 +9,16 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from tools.lab import __main__ as command_line
 from tools.lab import machine
 from tools.lab.names import LabError
+
+ROOT = Path(__file__).resolve().parents[4]
+PATHS = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/collections"}
 
 
 def test_without_root_it_is_told(monkeypatch):
@@ -31,7 +35,37 @@ def test_what_to_install_is_told(monkeypatch):
         return
     assert machine.missing().endswith("apt-get install mmdebstrap systemd-container.")
     absent.clear()
+    monkeypatch.setattr(machine, "_forbidden", lambda: None)
     assert machine.missing() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or machine.missing() is not None, reason="no lab is possible here at all")
+@pytest.mark.parametrize(
+    ("lowered", "words"),
+    [
+        (["setpriv", "--bounding-set", "-sys_admin"], "may not mount anything here"),
+        (["setpriv", "--bounding-set", "-net_admin"], "may not make a network cable here"),
+        (["setpriv", "--bounding-set", "-mknod"], "may not make device nodes here"),
+        (["unshare", "--user", "--map-root-user"], "may not make device nodes here"),
+    ],
+    ids=["as in a container", "without its network", "without devices", "as root of nobody else"],
+)
+def test_what_even_root_may_not_do_is_told(lowered, words):
+    program = "from tools.lab import machine; print(machine.missing())"
+    done = subprocess.run(
+        [*lowered, sys.executable, "-c", program], cwd=ROOT, env=PATHS, capture_output=True, text=True
+    )
+    assert words in done.stdout and "Operation not permitted" in done.stdout, done.stdout + done.stderr
+    assert done.stdout.count("\n") == 1
+
+
+def test_control_groups_that_are_read_only_are_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(machine, "_TRIALS", {})
+    monkeypatch.setattr(machine, "has_service_manager", lambda: False)
+    monkeypatch.setattr(machine, "mounts", lambda: [(str(tmp_path), "cgroup2")])
+    assert machine._forbidden() is None
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert f"may not make control groups here ({tmp_path} is read-only)" in machine._forbidden()
 
 
 def test_the_command_line_says_it_in_one_line(monkeypatch, capsys):
