@@ -56,7 +56,8 @@ def clock(pool: Pool) -> Iterator[Hit]:
         places = [other for other, _unsure in rest]
         # One round, or bundles that were collected on different days? Only the former can be compared.
         together = max(places) - min(places) <= 15 if len(rest) > 1 else True
-        off = offset - median(places)
+        # Of three and more the one that is off does not move the middle.
+        off = offset - median([offset, *places] if len(places) > 1 else places)
         synchronised = by_name[name].get("identity", "ntp_synchronized")
         limit = by_name[name].threshold("clock_skew_s") * (1 if synchronised is False else 10)
         if len(rest) == 1 and synchronised is not False:
