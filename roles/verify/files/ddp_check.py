@@ -216,9 +216,14 @@ class Check:
         options = self.options
         if not together:
             return [str(HERE / "loopback_torchrun.py")]
-        place = {"host": options.host, "port": options.port, "address": options.address}
-        place |= {"interface": options.interface, "patience": math.ceil(options.budget)}
-        job = {"nnodes": options.nodes, "rdzv-id": options.seed}
+        place: dict[str, object] = {
+            "host": options.host,
+            "port": options.port,
+            "address": options.address,
+            "interface": options.interface,
+            "patience": math.ceil(options.budget),
+        }
+        job: dict[str, object] = {"nnodes": options.nodes, "rdzv-id": options.seed}
         return [str(HERE / "nodes_torchrun.py"), *switches(place), "--", *switches(job)]
 
     def start(

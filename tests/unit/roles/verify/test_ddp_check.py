@@ -1,5 +1,6 @@
 """The comparisons of ddp_check.py, on records written by hand."""
 
+import argparse
 import json
 import math
 
@@ -118,3 +119,26 @@ TORCH = {"device_count": 0, "backends": ["gloo"], "error": None}
 def test_plan(torch, cores, ranks, backend, expected):
     plan = environment.plan({"torch": {**TORCH, **torch}, "cores": cores}, ranks, backend)
     assert (plan["usable"], plan["ranks"], plan["backend"]) == expected
+
+
+def test_a_job_over_nodes_has_a_launcher_of_its_own_and_one_process_has_not(tmp_path):
+    options = argparse.Namespace(
+        nproc=8, nodes=2, all_ranks=16, budget=60.5, seed=7, host="10.0.0.11", port=29400, address="10.0.0.12",
+        interface="eth1",
+    )  # fmt: skip
+    check = ddp_check.Check(options, tmp_path)
+    assert (check.ranks, check.batch) == (16, 4)
+    name, *words = check.launcher(together=True)
+    assert name.endswith("/nodes_torchrun.py")
+    place = ["--host=10.0.0.11", "--port=29400", "--address=10.0.0.12", "--interface=eth1", "--patience=61"]
+    assert words == [*place, "--", "--nnodes=2", "--rdzv-id=7"]
+    assert [word.rpartition("/")[2] for word in check.launcher(together=False)] == ["loopback_torchrun.py"]
+
+
+@pytest.mark.parametrize("left_out", ["--all-ranks=16", "--host=a", "--address=b", "--interface=c", "--seed=1"])
+def test_a_job_over_nodes_needs_the_whole_place(monkeypatch, capsys, left_out):
+    words = ["--nproc=8", "--nodes=2", "--all-ranks=16", "--host=a", "--address=b", "--interface=c", "--seed=1"]
+    monkeypatch.setattr("sys.argv", ["ddp_check.py", *[word for word in words if word != left_out]])
+    with pytest.raises(SystemExit):
+        ddp_check.parse()
+    assert "--nodes needs" in capsys.readouterr().err
