@@ -9,6 +9,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.layers import DRIVER, cost
 from ansible_collections.trainrig.gpu.plugins.module_utils.plan import decide, digest, obstacles, reboot, verification
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan.changes import DIGEST_PREFIX
 from ansible_collections.trainrig.gpu.plugins.module_utils.plan.observed import observed
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import DEFAULT_POOL
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
@@ -113,13 +114,11 @@ class ActionModule(ActionBase):
         }
 
     def _slice(self, keys: list[str]) -> dict[str, Any]:
-        """What of the lock a layer depends on; of long lists the digest."""
+        """What of the lock a layer depends on; of lists a digest, since they are long and say nothing to people."""
         whole = {**self._arguments["profile"], "system": self._arguments["system"]}
         found = digest.lock_slice(whole, keys)
         return {
-            key: f"{len(value)} entries, {digest.digest({key: value})[:12]}"
-            if isinstance(value, (list, dict))
-            else value
+            key: f"{DIGEST_PREFIX}{digest.digest({key: value})[:16]}" if isinstance(value, list) else value
             for key, value in found.items()
         }
 

@@ -24,7 +24,9 @@ options:
     required: true
   state:
     description:
-      - V(applying) before the layer's first task, with O(digest) and O(inputs).
+      - V(applying) before the layer's first task, with O(digest) and O(inputs). Packages and holds of O(resources) are
+        kept as C(ours), with those of entries before it, until V(clean). What an interrupted run may have installed is
+        known by it.
       - V(clean) after its handlers, with O(resources); the digest and inputs stored by V(applying) are kept.
       - V(recorded) stores O(record) as it is.
     type: str
@@ -79,6 +81,7 @@ import tempfile
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.trainrig.gpu.plugins.module_utils.observe.fingerprints import take
 from ansible_collections.trainrig.gpu.plugins.module_utils.plan.decide import SCHEMA
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan.ownership import MERGED, ours
 
 
 def read(path):
@@ -137,9 +140,16 @@ def next_entry(module, before):
         return module.params["record"]
     if state == "applying":
         started = {"started": now(), "digest": module.params["digest"], "inputs": module.params["inputs"]}
-        return dict(started, state="applying")
+        ours = {kind: merged(kind, before, module.params["resources"]) for kind in MERGED}
+        return dict(started, state="applying", ours=ours)
     resources = module.params["resources"]
-    return dict(before, state="clean", applied=now(), resources=resources, fingerprints=take(resources))
+    rest = {key: value for key, value in before.items() if key != "ours"}
+    return dict(rest, state="clean", applied=now(), resources=resources, fingerprints=take(resources))
+
+
+def merged(kind, before, resources):
+    """Names of a resource kind that the entry has and that are about to be added."""
+    return sorted(ours(before, kind) | set(map(str, resources.get(kind) or [])))
 
 
 def main():

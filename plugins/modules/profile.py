@@ -64,9 +64,10 @@ interpreter:
 system:
   description:
     - The system packages of the host's pool and platform; empty when no layer of the host needs them. Beside what the
-      lock says, C(layers) has for each layer that installs C(packages) (name to exact version), C(beside) (installed
-      members of the driver's family that have its version and are not locked) and C(remove) (what has to go); the
-      driver's also C(family) and C(competing), patterns of its packages and kernel modules that would take the GPU
+      lock says, C(pinned) has every pinned package with its version, C(layers) has for each layer that installs
+      C(packages) (name to exact version), C(beside) (installed members of the driver's family that have its version and
+      are not locked) and C(remove) (what trainrig installed and the lock does not name any more, and other drivers);
+      the driver's also C(family) and C(competing), patterns of its packages and kernel modules that would take the GPU
       instead.
   type: dict
   returned: always

@@ -48,8 +48,8 @@ _KNOWN: Tuple[_Known, ...] = (
     ),
 )
 _BUILD_LOG = re.compile(r"(/var/lib/dkms/(?P<module>[^/\s]+)/(?P<version>[^/\s]+)(?:/[^/\s]+)*/build/make\.log)")
-#: DKMS says for which kernel: "Building for 6.12.1-amd64", "module ... for kernel: 6.12.1-amd64 (x86_64)".
-_KERNEL = re.compile(r"(?:for kernel:?|Building for|for module \S+ on|kernel) (?P<kernel>[0-9]+\.[0-9]+\.[0-9]+\S*)")
+#: DKMS says for which kernel: "Building for RELEASE", "Bad return status for module build on kernel: RELEASE".
+_KERNEL = re.compile(r"(?:kernel:?|Building for) (?P<kernel>[0-9]+\.[0-9]+\.[0-9]+\S*)")
 _COMPILER = (r"\berror: ", r"fatal error", r"undefined", r"unrecognized command", r"No such file", r"\*\*\*")
 
 

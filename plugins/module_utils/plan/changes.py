@@ -11,6 +11,10 @@ _NAMED_FILES = 3
 _SHOWN = 60
 #: Secrets are stored as "hmac:<hex>" and never shown.
 SECRET_PREFIX = "hmac:"
+#: Long lists are stored as "digest:<hex>"; that one changed is all there is to say.
+DIGEST_PREFIX = "digest:"
+#: Entries of a mapping, such as packages with their versions, that a reason spells out.
+_NAMED_ENTRIES = 2
 
 
 def input_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> List[str]:
@@ -33,10 +37,22 @@ def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> List[str]:
 
 
 def _values(old: Mapping[str, Any], new: Mapping[str, Any], key: str) -> str:
+    if isinstance(old.get(key), Mapping) and isinstance(new.get(key), Mapping):
+        return _entries(old[key], new[key])
     texts = [_shown(side, key) for side in (old, new)]
     if any(text.startswith(SECRET_PREFIX) for text in texts):
         return " (its value is not shown)"
+    if any(text.startswith(DIGEST_PREFIX) for text in texts):
+        return ""
     return f": {texts[0]} -> {texts[1]}"
+
+
+def _entries(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """What differs in a mapping, the first of it spelled out."""
+    names = sorted(_differing(old, new))
+    shown = [f"{name} {_shown(old, name)} -> {_shown(new, name)}" for name in names[:_NAMED_ENTRIES]]
+    more = f" and {len(names) - _NAMED_ENTRIES} more" if len(names) > _NAMED_ENTRIES else ""
+    return f": {', '.join(shown)}{more}"
 
 
 def _shown(side: Mapping[str, Any], key: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Seq
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.family import member
 from ansible_collections.trainrig.gpu.plugins.module_utils.lock.layers import DRIVER
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan.ownership import of_manifest
 
 _GIB = 1 << 30
 #: Where packages are downloaded to and where nearly all of what they install goes.
@@ -150,12 +151,7 @@ def _secure_boot(case: Case) -> Iterator[Dict[str, Any]]:
 def _held(case: Case) -> Iterator[Dict[str, Any]]:
     """A hold that is not ours was somebody's decision."""
     held = set(case.get("packages", "held") or [])
-    ours = {
-        str(name)
-        for entry in (case.get("manifest", "layers") or {}).values()
-        if isinstance(entry, Mapping)
-        for name in (entry.get("resources") or {}).get("holds") or []
-    }
+    ours = of_manifest(case.get("manifest"), "holds")
     for row in case.layers:
         layer = str(row["layer"])
         if row["state"] != "dirty" or (layer == DRIVER and case.options.get("driver_takeover")):

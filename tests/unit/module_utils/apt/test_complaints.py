@@ -1,0 +1,58 @@
+"""What apt, dpkg and DKMS complain of, told with the way out."""
+
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+import pytest
+from ansible_collections.trainrig.gpu.plugins.module_utils.apt import complaints
+
+SAID = {
+    "disk": ("E: You don't have enough free space in /var/cache/apt/archives/.", "free space"),
+    "disk while unpacking": (
+        "dpkg: error processing archive x.deb (--unpack):\n No space left on device",
+        "free space",
+    ),
+    "lock": ("E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (apt-get)", "wait until"),
+    "hash": ("E: Failed to fetch http://x/y.deb  Hash Sum mismatch", "another mirror"),
+    "signature": ("W: GPG error\nE: The repository 'http://x y' is not signed.", "check the key"),
+    "version": ("E: Version '1.2' for 'tool' was not found", "layer sources"),
+    "network": ("E: Failed to fetch http://x/y.deb  Could not connect to x:80", "reaches the repository"),
+    "gone": ("E: Failed to fetch http://x/y.deb  404  Not Found [IP: 192.0.2.1 80]", "reaches the repository"),
+    "dependencies": (" tool : Depends: other (= 2) but 1 is to be installed\nE: Unable to correct problems", "unhold"),
+    "else": ("E: Something that nobody has seen", "term.log"),
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_its_own_words_and_the_way_out(case):
+    output, fix = SAID[case]
+    found = complaints.explained(f"Reading package lists...\n{output}\n")
+    assert fix in found["fix"]
+    assert "Reading" not in found["said"]
+
+
+def test_silence_is_said():
+    assert complaints.explained("")["said"] == "it said nothing"
+
+
+BUILD = """\
+Building initial module tool/7.1 for 6.99.1-test-amd64
+Sign command: /lib/modules/6.99.1-test-amd64/build/scripts/sign-file
+Building module(s)...(bad exit status: 2)
+Error! Bad return status for module build on kernel: 6.99.1-test-amd64 (x86_64)
+Consult /var/lib/dkms/tool/7.1/build/make.log for more information.
+dpkg: error processing package tool-dkms (--configure):
+"""
+
+
+def test_a_module_that_does_not_build():
+    found = complaints.failed_build(BUILD)
+    assert found == ("tool", "7.1", "6.99.1-test-amd64", "/var/lib/dkms/tool/7.1/build/make.log")
+    assert complaints.failed_build("dpkg: error processing package tool-dkms") is None
+
+
+def test_the_line_that_says_why():
+    log = "make: Entering directory\n  CC [M] a.o\na.c:12:3: error: too few arguments\nmake[1]: *** [a.o] Error 1\n"
+    assert complaints.compiler_line(log) == "a.c:12:3: error: too few arguments"
+    assert complaints.compiler_line("all is well\n") == "all is well"
+    assert complaints.compiler_line("") == "its log says nothing"
