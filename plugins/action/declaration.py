@@ -15,7 +15,12 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile impor
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import validate
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.declarations import beyond_the_profile, declared, misspelt
-from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import LockError, fresh_lock
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import (
+    LockError,
+    fresh_lock,
+    lock_place,
+    other_lock,
+)
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, plain
 
 #: Where things go when the inventory does not say. The manifest of a run without root lies in its prefix.
@@ -36,19 +41,24 @@ class ActionModule(ActionBase):
         if wrong:
             raise AnsibleActionFail("\n".join(map(message, wrong)))
         written = self._templar.template(variables.get("trainrig_stack") or {})
-        stack = self._stack(written)
-        groups = plain(variables["group_names"])
+        pool = str(variables.get("trainrig_pool", DEFAULT_POOL))
+        named = plain(self._templar.template(variables.get("trainrig_lock_directory")))
+        directory = lock_place({**variables, "trainrig_lock_directory": named})
+        lock: dict[str, Any] = {}
         try:
-            directory = str(variables["inventory_dir"])
-            pool = str(variables.get("trainrig_pool", DEFAULT_POOL))
-            lock = fresh_lock(directory, pool, plain(written), _settings(variables)) if self._needs_lock(groups) else {}
+            if directory != str(variables["inventory_dir"]):
+                lock, written = other_lock(directory, pool, plain(written))
+            stack = self._stack(written)
+            if not lock and self._needs_lock(plain(variables["group_names"])):
+                lock = fresh_lock(directory, pool, plain(written), _settings(variables))
         except LockError as error:
             raise AnsibleActionFail(str(error)) from error
         return {
             "changed": False,
             "stack": stack,
+            "written": plain(written),
             "beyond": beyond_the_profile(plain(written)),
-            "settings": {**self._settings(variables), **self._rollout(variables)},
+            "settings": {**self._settings(variables), **self._rollout(variables), "lock_directory": directory},
             "members": self._members(variables),
             "lock_digest": lock.get("digest"),
         }

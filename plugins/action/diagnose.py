@@ -119,7 +119,9 @@ class ActionModule(ActionBase):
 
 def _stack(known: Any) -> dict[str, Any] | None:
     """What a host declares, and whether it has hardware at all."""
-    stack, hardware = plain(known.get("trainrig_stack")), plain(known.get("trainrig_hardware"))
+    # Where another lock is applied than the inventory's own, what that one was made for is what is declared.
+    written = (plain(known.get("trainrig_declared")) or {}).get("written")
+    stack, hardware = written or plain(known.get("trainrig_stack")), plain(known.get("trainrig_hardware"))
     return {**(stack or {}), "hardware": hardware} if hardware else stack
 
 

@@ -67,6 +67,8 @@ class ActionModule(ActionBase):
             stale = [name for name in old_texts if name not in texts]
             changed = lock_files.differ(directory, files) or bool(stale)
             if changed and not self._task.check_mode:
+                if old.get("digest") != lock["digest"]:
+                    lock_files.keep(directory)
                 lock_files.write(directory, files, stale)
         except (LockError, lock_files.LockError, SizeError, SourceError, SystemLockError) as error:
             raise AnsibleActionFail(mask(str(error))) from None

@@ -13,7 +13,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.lock.systems import p
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import listed, message
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import DEFAULT_POOL
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
-from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import read_lock
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import lock_place, read_lock
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_settings import lock_settings
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.system_lock import SystemLocker, SystemLockError
@@ -62,7 +62,7 @@ class ActionModule(ActionBase):
             if not dirty or not known.get("trainrig_lock_digest") or not layers & set(plain(known["group_names"])):
                 continue
             place = (str(known.get("trainrig_pool", DEFAULT_POOL)), platform_of(plain(known["trainrig_observation"])))
-            directory = str(known["inventory_dir"])
+            directory = lock_place(known)
             for system in read_lock(directory)["systems"]:
                 if (system["pool"], system["platform"]) == place:
                     found.setdefault((directory, system["name"]), (system, []))[1].append(name)

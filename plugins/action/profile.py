@@ -17,7 +17,12 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.seen import s
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import NAME
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.layers import OWN_SYSTEM, layer_rows, unmet
-from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import LockError, read_lock, read_requirements
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import (
+    LockError,
+    lock_place,
+    read_lock,
+    read_requirements,
+)
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import origin, plain
 
 _ARGUMENTS = {
@@ -48,7 +53,7 @@ class ActionModule(ActionBase):
         chosen: dict[str, Any] = {"profile": {}, "requirements": "", "interpreter": "", "reasons": [], "system": {}}
         problems: list[Problem] = []
         try:
-            lock = read_lock(str(variables["inventory_dir"])) if needed else {}
+            lock = read_lock(lock_place(variables)) if needed else {}
             if "profile" in needed:
                 problems += self._profile(chosen, lock, arguments, variables)
             if "system" in needed:
@@ -70,7 +75,7 @@ class ActionModule(ActionBase):
         chosen["profile"] = found["profile"] or {}
         chosen["interpreter"], chosen["reasons"] = found["interpreter"] or "", found["reasons"]
         if found["profile"]:
-            chosen["requirements"] = read_requirements(str(variables["inventory_dir"]), found["profile"])
+            chosen["requirements"] = read_requirements(lock_place(variables), found["profile"])
         return [found["problem"]] if found["problem"] else []
 
     @staticmethod
@@ -84,7 +89,7 @@ class ActionModule(ActionBase):
             return [
                 {
                     "rule": "profile.no_system",
-                    "where": str(variables["inventory_dir"]),
+                    "where": lock_place(variables),
                     "key": "systems",
                     "value": f"pool {place[0]}, platform {place[1]}",
                     "text": "the lock has no system packages for it",
@@ -97,10 +102,12 @@ class ActionModule(ActionBase):
             for row in found["origins"]
         ]
         installed = (arguments["observation"].get("packages") or {}).get("dpkg") or {}
-        layers = of_system(found, installed, load("families"), load("pci")["drivers"]["competing"])
+        manifest, competing = arguments["observation"].get("manifest"), load("pci")["drivers"]["competing"]
+        layers = of_system(found, installed, manifest, load("families"), competing)
         if "nvlink" in layers:
             layers["nvlink"]["needed"] = bool(hardware_with_fabric(_host(arguments)))
-        chosen["system"] = {**found, "origins": origins, "layers": layers}
+        pinned = {row["name"]: row["version"] for row in found["packages"] if row["pin"]}
+        chosen["system"] = {**found, "origins": origins, "layers": layers, "pinned": pinned}
         return []
 
 

@@ -13,7 +13,11 @@ description:
     of the other settings. Fails with one message per mistake that names file, key, value and the fix.
   - Reads the host's variables C(trainrig_stack), C(trainrig_prefix) (default C(/opt/trainrig)), C(trainrig_manifest)
     (default C(/etc/trainrig/manifest.json) for the default prefix, otherwise C(<prefix>/manifest.json)),
-    C(trainrig_python) (default C(<prefix>/env/bin/python)) and C(trainrig_pool) (default C(default)).
+    C(trainrig_python) (default C(<prefix>/env/bin/python)), C(trainrig_pool) (default C(default)), C(trainrig_reboot)
+    (default V(never)), C(trainrig_reboot_timeout) (seconds, default 1800), C(trainrig_canary), C(trainrig_batch)
+    (default 1), C(trainrig_drain) and C(trainrig_uncordon).
+  - With C(trainrig_lock_directory) another lock is read than the one beside the inventory, and what that lock was made
+    for takes the place of C(trainrig_stack).
 attributes:
   check_mode:
     description: Changes nothing in any mode.
@@ -35,12 +39,16 @@ stack:
   description: The declaration with every key filled in.
   type: dict
   returned: always
+written:
+  description: The declaration that counts, as it was written.
+  type: dict
+  returned: always
 beyond:
   description: What is declared beyond the keys that choose a profile, as it was written.
   type: dict
   returned: always
 settings:
-  description: Prefix, manifest path and the interpreter that is verified.
+  description: Prefix, manifest path, interpreter to verify, directory of the lock, and how nodes may be disturbed.
   type: dict
   returned: always
 members:

@@ -10,6 +10,8 @@ module: lock
 short_description: Make the lock of an inventory
 version_added: 0.1.0
 description:
+  - Keeps the lock that it replaces, with its requirement files, in C(previous) beside the new one, for
+    C(playbooks/rollback.yml).
   - Asks the package index, as it stood at one date, which wheels each profile means, and writes C(stack.lock.yml) and
     one hash-checked requirement file per profile. The same input gives the same bytes.
   - Resolves C(trainrig_stack) of every host of the inventory. For each pool and platform that

@@ -21,6 +21,8 @@ _HEADER = """\
 # What this inventory's machines get, exactly. Made by playbooks/lock.yml; do not edit, the digest would not fit.
 # Profiles in order of preference; a machine gets the first that meets the declaration and fits its hardware.
 """
+#: Beside a lock: the one that it replaced, with its requirement files.
+PREVIOUS = "previous"
 #: The files of data/ that a lock is made from.
 LOCKED_DATA = (*FILES, "origins", "families")
 
@@ -59,6 +61,43 @@ def fresh_lock(inventory_directory: str, pool: str, stack: Mapping[str, Any], se
     if found:
         raise LockError("\n".join(message(problem) for problem in found))
     return lock
+
+
+def lock_place(variables: Mapping[str, Any]) -> str:
+    """The directory of the lock that counts for a host: beside its inventory, or where trainrig_lock_directory says."""
+    inventory = str(variables["inventory_dir"])
+    named = variables.get("trainrig_lock_directory")
+    return os.path.normpath(Path(inventory) / Path(str(named)).expanduser()) if named else inventory
+
+
+def other_lock(directory: str, pool: str, stack: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A lock that is not the inventory's own, and what it was made for in this pool, which then counts as declared.
+
+    `stack` decides where hosts of one pool were declared differently. LockError where nothing fits.
+    """
+    where = os.path.relpath(Path(directory) / document.NAME)
+    if not (Path(directory) / document.NAME).is_file():
+        fix = "lock.yml keeps there what it replaces; take an older lock and its requirements/ from version control"
+        raise LockError(f"{where}: there is no lock to go back to. To fix it: {fix}.")
+    lock = read_lock(directory)
+    rows = [row["stack"] for row in lock["declared"] if row["pool"] == pool]
+    found = [row for row in rows if row == document.said(stack)] or rows
+    if len(found) != 1:
+        text = f"declared: pool {pool}: the lock was made for {len(found)} declarations of this pool"
+        raise LockError(f"{where}: {text}. To fix it: use a lock that has one for each pool of the inventory.")
+    return lock, dict(found[0])
+
+
+def keep(directory: Path) -> bool:
+    """Keep the lock that is about to be replaced in `previous`. What is not whole is not worth going back to."""
+    lock, texts = present(directory)
+    if not lock or document.problems(lock, texts):
+        return False
+    kept = directory / PREVIOUS
+    kept.mkdir(exist_ok=True)
+    stale = set(present(kept)[1]) - set(texts)
+    write(kept, {**texts, document.NAME: (directory / document.NAME).read_text(encoding="utf-8")}, stale)
+    return True
 
 
 def read_requirements(inventory_directory: str, profile: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,10 @@ from ansible_collections.trainrig.gpu.plugins.plugin_utils.ssh_line import ssh_l
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
-def hosts(task_vars: Mapping[str, Any], now: datetime) -> dict[str, dict[str, Any]]:
-    """What the report is built from, for each host of the inventory. An implicit localhost is none of them."""
+def hosts(task_vars: Mapping[str, Any], now: datetime, names: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
+    """What the report is built from, for each host of the inventory, or of `names`. Never an implicit localhost."""
     hostvars = task_vars["hostvars"]
-    return {name: _host(hostvars[name], now) for name in plain(task_vars["groups"]["all"])}
+    return {name: _host(hostvars[name], now) for name in names or plain(task_vars["groups"]["all"])}
 
 
 def _host(variables: Mapping[str, Any], now: datetime) -> dict[str, Any]:

@@ -73,3 +73,15 @@ def test_canaries_come_first_one_by_one_and_then_batches(canary, size, expected)
 
 def test_a_canary_that_needs_nothing_is_none():
     assert rollout.batches(["n1", "n2"], {}, ["n3"], 2) == [["n1", "n2"]]
+
+
+def test_each_batch_says_its_place_among_all():
+    said = [turn["said"] for turn in rollout.turns([["n1"], ["n3"], ["n2", "n4"]])]
+    assert said == ["n1 (1 of 4)", "n3 (2 of 4)", "n2, n4 (3 to 4 of 4)"]
+    assert rollout.turns([]) == []
+
+
+def test_where_it_stops_is_said_with_the_next_step():
+    finding = rollout.stopped("n1", "fail", True, "ansible-playbook trainrig.gpu.upgrade -i inv")
+    assert "it stays drained" in finding["summary"] and finding["action"]["text"].endswith("upgrade -i inv`")
+    assert "drained" not in rollout.stopped("n1", "fail", False, "x")["summary"]
