@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import testinfra
 
+from tests.nodes.equipment import kernel, kernel_headers, repository  # noqa: F401 - fixtures for every test here
 from tests.support.checkout import Run
 from tests.support.host_state import host_state
 from tools.lab import machine

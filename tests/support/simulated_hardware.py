@@ -4,10 +4,10 @@
     equip(node, no_driver(hardware()))           the same on the bus only
     strip(node)
 
-The bundle lies in /run/simulated-hardware on the node, a file a probe, named as in any bundle. It covers /proc/driver, and
-/proc/modules where this machine's kernel has one. lspci, mokutil, systemd-detect-virt and, where no package brought one,
-nvidia-smi are stand-ins in /usr/local/bin that print it. A reboot takes all of it away but the stand-ins, which then step
-aside: a machine that comes up with another driver loaded is equipped anew.
+The bundle lies in /run/simulated-hardware on the node, a file a probe, named as in any bundle. It covers /proc/driver,
+and /proc/modules where this machine's kernel has one. lspci, mokutil, systemd-detect-virt and, where no package brought
+one, nvidia-smi are stand-ins in /usr/local/bin that print it. A reboot takes all of it away but the stand-ins, which
+then step aside: a machine that comes up with another driver loaded is equipped anew.
 
 A node is a container and says so; with `virt` in the bundle (as in `hardware()`) it says what the bundle says.
 """

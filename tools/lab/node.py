@@ -170,7 +170,10 @@ class Node:
             raise LabError(f"{self.name} has no snapshot {to!r}. To fix it: take of {', '.join(names) or 'none'}.")
         self.kill()
         for path in self._layers()[names.index(to) + 1 if to is not None else 0 :]:
-            shutil.rmtree(path)
+            if path.is_symlink():  # of several nodes: whoever keeps it
+                path.unlink()
+            else:
+                shutil.rmtree(path)
         shutil.rmtree(self.upper, ignore_errors=True)
 
     def changed(self) -> dict[str, str]:
