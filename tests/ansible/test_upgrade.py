@@ -12,7 +12,7 @@ import yaml
 
 from tests.support.simulated_layers import LAYERS, Fleet, copy
 
-BASE, DRIVER, AFTER = LAYERS
+BASE, DRIVER, AFTER, LAST = LAYERS
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_a_reboot_that_is_not_done_is_said_and_what_needs_the_driver_waits(fleet
         assert "its module is not loaded yet" in rules["run.pending_reboot"]["summary"]
         assert {row["layer"]: row["state"] for row in report["hosts"]["n1"]["plan"]["layers"]}[AFTER] == "deferred"
         assert rules["run.layer_deferred"]["layer"] == AFTER
-        assert fleet.content("n1", AFTER) is None
+        assert (fleet.content("n1", AFTER), fleet.content("n1", LAST)) == (None, "one")
     (fleet.prefix("n1") / "pending_reboot.json").write_text('{"schema": 1, "boot_id": "earlier", "reasons": ["x"]}')
     fleet.play("site.yml")
     assert "run.pending_reboot" not in [one["rule"] for one in fleet.report["findings"]], "of another boot: void"

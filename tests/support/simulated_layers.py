@@ -1,7 +1,8 @@
 """A copy of the checkout with simulated layers: each writes one small file below the prefix. The rest is the product.
 
 `simulated_base`, then `simulated_driver` (a barrier, with a reboot that waits where it is told so), then
-`simulated_after`, which needs a loaded driver. Hosts are this machine, each with a prefix of its own.
+`simulated_after`, which needs a loaded driver, and `simulated_last`, which needs nothing. The hosts of a `Fleet` are
+this machine, each with a prefix of its own.
 """
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
@@ -20,7 +21,7 @@ import yaml
 
 from tests.support.checkout import ROOT, Run
 
-LAYERS = ("simulated_base", "simulated_driver", "simulated_after")
+LAYERS = ("simulated_base", "simulated_driver", "simulated_after", "simulated_last")
 _COPIED = ("plugins", "playbooks", "data", "ansible.cfg", "site.yml", "collections/ansible_collections/trainrig")
 _ROLES = ("preflight", "report", "verify")
 _MAIN = """\
@@ -28,6 +29,12 @@ _MAIN = """\
   ansible.builtin.fail:
     msg: this layer was told to fail
   when: NAME_fails
+
+- name: Make the prefix
+  ansible.builtin.file:
+    path: "{{ trainrig_prefix }}"
+    state: directory
+    mode: "0755"
 
 - name: Write its file
   ansible.builtin.copy:
