@@ -90,6 +90,17 @@ def test_it_stops_at_the_first_host_that_is_not_good(fleet: Fleet) -> None:
     assert log(fleet)[3:] == [*turn("n1"), *turn("n3"), *turn("n4")]
 
 
+def test_a_host_that_is_lost_on_the_way_stops_it_too_and_is_in_the_report(fleet: Fleet) -> None:
+    fleet.hosts = {"n1": {f"{BASE}_lost": True}, "n2": {}}
+    done = fleet.play("playbooks/upgrade.yml")
+    assert done.status != 0
+    assert log(fleet) == ["drain n1"] and fleet.content("n2") is None
+    report = fleet.report
+    assert {name: row["state"] for name, row in report["hosts"].items()} == {"n1": "failed", "n2": "deferred"}
+    assert report["hosts"]["n1"]["applied"] == []
+    assert "the node was lost on the way" in report["hosts"]["n1"]["failures"][0]["message"]
+
+
 def test_a_host_that_cannot_be_drained_is_not_touched(fleet: Fleet) -> None:
     fleet.variables["trainrig_drain"] = ["/bin/false"]
     done = fleet.play("playbooks/upgrade.yml")

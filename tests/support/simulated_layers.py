@@ -30,6 +30,13 @@ _MAIN = """\
     msg: this layer was told to fail
   when: NAME_fails
 
+- name: Lose the connection where it is told so
+  ansible.builtin.set_fact:
+    ansible_connection: ssh
+    ansible_host: 127.0.0.1
+    ansible_port: 1
+  when: NAME_lost
+
 - name: Make the prefix
   ansible.builtin.file:
     path: "{{ trainrig_prefix }}"
@@ -49,7 +56,10 @@ _REBOOT = """
     reasons: ["simulated_driver: its module is not loaded yet"]
   when: NAME_waits
 """
-_OPTIONS: dict[str, tuple[str, Any]] = {"content": ("str", "one"), "fails": ("bool", False), "waits": ("bool", False)}
+_OPTIONS: dict[str, tuple[str, Any]] = {
+    "content": ("str", "one"),
+    **dict.fromkeys(("fails", "lost", "waits"), ("bool", False)),
+}
 
 
 def copy(target: Path) -> Path:
