@@ -18,6 +18,7 @@ description:
   - Where a transaction fails half-way (a kernel module that does not build, a full disk) the packages are brought back
     to what they were, as far as they can still be had; the error says which state the node is in, and for a module that
     DKMS could not build the compiler's own line.
+  - Where apt or dpkg is killed on the way nothing is taken back; the next run goes on from there.
 options:
   packages:
     description: Package name to exact version, epoch and revision included.

@@ -53,6 +53,9 @@ _KERNEL = re.compile(r"(?:kernel:?|Building for) (?P<kernel>[0-9]+\.[0-9]+\.[0-9
 _COMPILER = (r"\berror: ", r"fatal error", r"undefined", r"unrecognized command", r"No such file", r"\*\*\*")
 
 
+_DPKG_KILLED = re.compile(r"^E: Sub-process \S*dpkg received signal (?P<signal>[0-9]+)", re.MULTILINE)
+
+
 class Build(NamedTuple):
     """A kernel module that DKMS could not build."""
 
@@ -69,6 +72,14 @@ def failed_build(output: str) -> Optional[Build]:
         return None
     kernel = _KERNEL.search(output)
     return Build(log["module"], log["version"], kernel["kernel"].rstrip(".,:") if kernel else "", log.group(1))
+
+
+def killed(code: int, output: str) -> Optional[str]:
+    """Whom somebody, or the kernel for want of memory, killed on the way; None where nobody was."""
+    if code < 0:
+        return f"apt-get was killed (signal {-code})"
+    found = _DPKG_KILLED.search(output)
+    return f"dpkg was killed (signal {found['signal']})" if found else None
 
 
 def compiler_line(log: str) -> str:

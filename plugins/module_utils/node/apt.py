@@ -145,6 +145,12 @@ class Apt:
         if not code:
             return
         said = output + errors
+        killed = complaints.killed(code, said)
+        if killed:  # what it had begun may still run, and nothing is known to be wrong with the packages
+            raise FailedError(
+                f"{killed} on the way; the next run brings dpkg to its end and goes on from there. To fix it: run "
+                "again; where the node was short of memory (journalctl -k) free some first."
+            )
         build = complaints.failed_build(said)
         line = self._compiler_line(build.log) if build else ""  # before the build directory goes
         state = self._take_back(steps, before)

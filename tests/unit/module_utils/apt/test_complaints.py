@@ -51,6 +51,13 @@ def test_a_module_that_does_not_build():
     assert complaints.failed_build("dpkg: error processing package tool-dkms") is None
 
 
+def test_who_was_killed():
+    assert complaints.killed(-9, "") == "apt-get was killed (signal 9)"
+    said = "Setting up tool (7.1) ...\nE: Sub-process /usr/bin/dpkg received signal 15.\n"
+    assert complaints.killed(100, said) == "dpkg was killed (signal 15)"
+    assert complaints.killed(100, "E: Sub-process /usr/bin/dpkg returned an error code (1)") is None
+
+
 def test_the_line_that_says_why():
     log = "make: Entering directory\n  CC [M] a.o\na.c:12:3: error: too few arguments\nmake[1]: *** [a.o] Error 1\n"
     assert complaints.compiler_line(log) == "a.c:12:3: error: too few arguments"
