@@ -4,7 +4,8 @@ The resources are those of the layer's ``meta/resources.yml`` as the manifest re
 layer was applied, so that the one look at a node needs nothing but the node. Kinds and their entries:
 
 * ``files``: path -> {state, sha256, mode, owner, group}
-* ``directories``: path -> {state, entries: {name: sha256 of a file, or what else it is}}
+* ``directories``: path, or {path, not} with names that are left out -> {state, entries: {name: sha256 of a file, or
+  what else it is}}
 * ``links``: path -> {state, target}
 * ``absent``: path -> {state}
 * ``environments``: {path, requirements} -> what ``environment_state`` says of a Python environment
@@ -78,14 +79,15 @@ def _file(path: str) -> State:
     }
 
 
-def _directory(path: str) -> State:
+def _directory(entry: Any) -> State:
     """What lies in it, one level deep: a file that somebody added is a change too."""
+    path, left_out = (entry["path"], entry["not"]) if isinstance(entry, Mapping) else (entry, [])
     try:
-        names = sorted(os.listdir(path))
+        names = os.listdir(path)
     except FileNotFoundError:
         return {"state": "absent"}
     entries = {}
-    for name in names:
+    for name in sorted(set(names) - set(left_out)):
         found = _file(os.path.join(path, name))
         entries[name] = str(found.get("sha256") or found["state"])
     return {"state": "present", "entries": entries}
