@@ -1,4 +1,7 @@
-"""Kills a run at a moment, the ways it happens: Ctrl-C, SIGKILL of what the user started, everything at once."""
+"""Kills a run at a moment, the ways it happens: Ctrl-C, SIGKILL of what the user started, everything at once.
+
+`Draw` says what is killed next where several runs are killed at the same time, each kind in each place at least once.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ import os
 import random
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from tests.support.checkout import Checkout
 
@@ -19,6 +24,65 @@ def moments(count: int, duration: float, seed: int) -> list[float]:
     times = [part * (index + draw.random()) for index in range(count)]
     draw.shuffle(times)
     return times
+
+
+class Kill(NamedTuple):
+    """`share`: how much of the run, or of `place` where one is named, has gone by."""
+
+    number: int
+    kind: str
+    place: str
+    share: float
+
+
+class Draw:
+    """Moments uniform over the run, kinds in turn; the last ones go where a kind has not hit yet.
+
+    Threads take turns: `take` the next one, then tell whether it was a `hit` (and where) or a `miss`.
+    """
+
+    def __init__(self, count: int, seed: int, kinds: Sequence[str], places: Sequence[str]) -> None:
+        self._lock = threading.Lock()
+        self._count, self._kinds = count, kinds
+        self._shares, self._draw = moments(count, 1.0, seed), random.Random(seed + 1)
+        self._open = [(kind, place) for place in places for kind in kinds]
+        self._under_way: list[Kill] = []
+        self._again: list[Kill] = []
+        self._attempts = 0
+        self.hits: list[tuple[Kill, str]] = []
+
+    @property
+    def open(self) -> list[tuple[str, str]]:
+        """What no kill has hit yet: (kind, place)."""
+        return list(self._open)
+
+    def take(self) -> Kill | None:
+        with self._lock:
+            self._attempts += 1
+            number = len(self.hits) + len(self._under_way)
+            aimed = [(kill.kind, kill.place) for kill in self._under_way if kill.place]
+            wanted = [one for one in self._open if one not in aimed]
+            if self._attempts > 4 * self._count or (number >= self._count and not wanted):
+                return None
+            if wanted and number + len(wanted) >= self._count:
+                kill = Kill(number, *wanted[0], self._draw.random())
+            elif self._again:
+                kill = self._again.pop()
+            else:
+                kill = Kill(number, self._kinds[number % len(self._kinds)], "", self._shares[number])
+            self._under_way.append(kill)
+            return kill
+
+    def hit(self, kill: Kill, place: str) -> None:
+        with self._lock:
+            self._under_way.remove(kill)
+            self.hits.append((kill, place))
+            self._open = [one for one in self._open if one != (kill.kind, place)]
+
+    def miss(self, kill: Kill) -> None:
+        with self._lock:
+            self._under_way.remove(kill)
+            self._again += [] if kill.place else [kill]
 
 
 def descendants(pid: int) -> Iterator[int]:
