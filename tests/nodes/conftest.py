@@ -57,7 +57,7 @@ def other(lab):
     made.clean()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def fresh(lab):
     """Nodes back to fresh and running: fresh("node-1", ...), all of them without names."""
 
@@ -74,7 +74,7 @@ def fresh(lab):
     return reset
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def host(lab):
     """A node through testinfra."""
 
@@ -84,8 +84,8 @@ def host(lab):
     return connect
 
 
-@pytest.fixture
-def ansible(lab, tmp_path):
+@pytest.fixture(scope="session")
+def ansible(lab):
     """A program of Ansible's on the lab's inventory: ansible("ansible-playbook", "site.yml")."""
 
     def run(program, *words, timeout=900, inventory=None):

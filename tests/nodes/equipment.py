@@ -36,7 +36,7 @@ def repository(lab, tmp_path_factory):
         yield made
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def kernel_headers(lab):
     def ready(*names):
         nodes = [lab.node(name) for name in names]
@@ -51,7 +51,7 @@ def kernel_headers(lab):
     return ready
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def kernel(lab):
     def release(name):
         (headers,) = run(*ssh(lab, name), "ls", "-d", "/lib/modules/*/build").split()

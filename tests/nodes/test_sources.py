@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 NODES = ("node-1", "node-3")
-SOURCES, PINS = "/etc/apt/sources.list.d/trainrig-lock.sources", "/etc/apt/preferences.d/trainrig-lock"
+SOURCES, PINS = "/etc/apt/sources.list.d/trainrig-lock.sources", "/etc/apt/preferences.d/00-trainrig-lock"
 SETTINGS = """
 ansible_become: true
 trainrig_stack: {origin: distro, gpus: [L40S], platforms: [debian12-x86_64, debian13-x86_64]}
