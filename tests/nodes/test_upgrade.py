@@ -16,7 +16,7 @@ from tests.support.checkout import Run
 from tests.support.simulated_layers import LAYERS, copy
 
 NODES = ("node-1", "node-2")
-PINS = "/etc/apt/preferences.d/trainrig-lock"
+PINS, APT = "/etc/apt/preferences.d/00-trainrig-lock", "/usr/bin/apt-cache"
 _BASE, DRIVER, _AFTER, LAST = LAYERS
 STACK = {"origin": "distro", "gpus": ["L40S"], "platforms": ["debian12-x86_64"], "driver": "none"}
 LOCK = {
@@ -88,14 +88,14 @@ def test_nodes_go_one_after_the_other_and_back(inventory, fresh, ansible, host, 
 
     log = tmp_path / "simulated_log"
     log.unlink()
-    host("node-2", sudo=True).check_output(f"rm {PINS} && mkdir {PINS}")
+    host("node-2", sudo=True).check_output(f"mv {APT} {APT}.away")
     bad = play("upgrade", "-e", "trainrig_canary=node-2")
     assert bad.status == 2
     assert log.read_text().splitlines() == ["drain node-2"]
     assert pins(host("node-1")) == old, "the canary failed, so nobody after it is touched"
     assert [row["host"] for row in report(tmp_path)["findings"] if row["rule"] == "run.rollout_stopped"] == ["node-2"]
 
-    host("node-2", sudo=True).check_output(f"rmdir {PINS}")
+    host("node-2", sudo=True).check_output(f"mv {APT}.away {APT}")
     play("upgrade").ok()
     assert log.read_text().splitlines()[1:] == [f"{word} {name}" for name in NODES for word in ("drain", "uncordon")]
     assert [pins(host(name)) for name in NODES] == [new, new]
@@ -105,7 +105,8 @@ def test_nodes_go_one_after_the_other_and_back(inventory, fresh, ansible, host, 
     assert [pins(host(name)) for name in NODES] == [old, old]
     assert "The inventory still declares the newer one" in back.output and '"driver": "none"' in back.output
     assert (place / "stack.lock.yml").read_bytes() == kept, "nothing is written on the controller"
-    assert [play("rollback").ok().recap(name)["changed"] for name in NODES] == [0, 0]
+    again = play("rollback").ok()
+    assert [again.recap(name)["changed"] for name in NODES] == [0, 0]
 
 
 def test_a_pending_reboot_is_done_once_and_a_node_that_stays_away_fails_alone(lab, inventory, fresh, host, tmp_path):
@@ -153,7 +154,7 @@ def test_a_pending_reboot_is_done_once_and_a_node_that_stays_away_fails_alone(la
     host("node-2", sudo=True).check_output("systemctl mask ssh.service ssh.socket")
     host("node-2", sudo=True).check_output("pkill -x job")
     changed = site("-e", f"{DRIVER}_content=two", "-e", f"{LAST}_content=two", "-e", "trainrig_reboot_timeout=40")
-    assert changed.status == 2
+    assert changed.status != 0
     assert host("node-1").check_output("cat /proc/sys/kernel/random/boot_id") not in (before[0], after[0])
     assert host("node-1").file(f"/opt/trainrig/{LAST}").content_string == "two"
     found = report(tmp_path)["hosts"]
