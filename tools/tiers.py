@@ -117,7 +117,14 @@ TIERS = [
     Tier("controllers", "the newest ansible-core on another Python", pytest("tests/controllers"), 3, no_other_python),
 ]
 SLOW = [
-    Tier("kills", "make site killed at ten moments, converges", pytest("tests/kills"), 15),
+    Tier("kills", "make site killed at ten moments, converges", pytest("tests/kills/test_kills.py"), 15),
+    Tier(
+        "node_kills",
+        "real nodes: controller, apt and power killed in every layer, converges",
+        pytest("tests/kills/test_nodes.py"),
+        60,
+        lab_machine.missing,
+    ),
     Tier(
         "roots", "the lock's solution against apt's own in fresh Debian roots", pytest("tests/roots"), 2, no_fresh_root
     ),
