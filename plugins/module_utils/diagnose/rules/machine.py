@@ -9,6 +9,7 @@ from typing import Iterator
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import evidence
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.host import Host
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.registry import Hit, host_rule
+from ansible_collections.trainrig.gpu.plugins.module_utils.plan.reboot import pending
 
 
 @host_rule("machine.shared_memory_small")
@@ -62,10 +63,8 @@ def clock_not_synchronised(host: Host) -> Iterator[Hit]:
 @host_rule("machine.reboot_pending")
 def reboot_pending(host: Host) -> Iterator[Hit]:
     """Ours: a change that takes effect at the next boot, recorded with the boot it was made in."""
-    pending = host.get("pending_reboot")
-    if isinstance(pending, dict) and pending and pending.get("boot_id") in (None, host.get("boot", "boot_id")):
-        why = pending.get("reason") or pending.get("reasons") or "a change waits for it"
-        why = ", ".join(map(str, why)) if isinstance(why, list) else str(why)
+    why = ", ".join(pending(host.observation))
+    if why:
         yield Hit(f"a reboot is due: {why}", [evidence("pending_reboot", why)])
 
 
