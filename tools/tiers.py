@@ -102,8 +102,8 @@ TIERS = [
     Tier("ssh", "bundles over a real SSH daemon: fab and the playbook", pytest("tests/ssh"), 2, no_sshd),
     Tier(
         "nodes",
-        "adopt, site.yml, diagnosis on a lab of real systemd nodes; the lab itself",
-        pytest("tests/nodes"),
+        "site.yml, diagnosis and drifts on a lab of real systemd nodes; the lab itself",
+        pytest("tests/nodes", "-m", "not slow"),
         9,
         lab_machine.missing,
     ),
@@ -128,9 +128,30 @@ SLOW = [
     Tier(
         "roots", "the lock's solution against apt's own in fresh Debian roots", pytest("tests/roots"), 2, no_fresh_root
     ),
+    Tier(
+        "more_nodes",
+        "adopt, upgrades, errors, single layers and simulated Ubuntu on a lab of real nodes",
+        pytest("tests/nodes", "-m", "slow"),
+        25,
+        lab_machine.missing,
+    ),
+    Tier(
+        "drivers",
+        "Debian's own drivers on real nodes, their modules really compiled",
+        pytest("tests/drivers"),
+        90,
+        lab_machine.missing,
+    ),
     Tier("fuzz", "20,000 mutated bundles", [[str(BIN / "python"), "tests/fuzz/bundles.py", "--count", "20000"]], 10),
 ]
-BENCH = [Tier("bench", "speed ratios from one run", [[str(BIN / "python"), "tests/bench/run.py"]], 3)]
+BENCH = [
+    Tier(
+        "bench",
+        "speed ratios from one run",
+        [[str(BIN / "python"), f"tests/bench/{name}.py"] for name in ("run", "nodes")],
+        8,
+    )
+]
 GROUPS = {
     "test": TIERS,
     "test-slow": SLOW,

@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.desk import FAB, ROOT, Desk, typed
 
+pytestmark = pytest.mark.slow
+
 pytestmark = pytest.mark.skipif(FAB is None, reason="Fabric is not installed")
 
 PASSWORD = "correct-horse-of-rig"

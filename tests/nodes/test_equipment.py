@@ -10,6 +10,8 @@ import pytest
 
 from tests.support import simulated_hardware as simulated
 
+pytestmark = pytest.mark.slow
+
 NODES = ("node-1", "node-3")
 OLD, NEW, OTHER = "550.127.08", "550.144.03", "535.309.01"
 PLATFORMS = {"debian12": 0, "debian13": 1}

@@ -11,6 +11,8 @@ import yaml
 from tests.support.simulated_node_repository import simulated_node_repository
 from tools.lab import network
 
+pytestmark = pytest.mark.slow
+
 #: Debian 12 has no NCCL and nothing is locked for it; its nccl.conf follows from the node alone.
 WITHOUT, NODE = "node-1", "node-3"
 CONF, PROFILE = "/etc/nccl.conf", "/etc/profile.d/trainrig-cuda.sh"

@@ -15,6 +15,8 @@ from tests.nodes.conftest import BIN
 from tests.support.checkout import Run
 from tests.support.simulated_layers import LAYERS, copy
 
+pytestmark = pytest.mark.slow
+
 NODES = ("node-1", "node-2")
 PINS, APT = "/etc/apt/preferences.d/00-trainrig-lock", "/usr/bin/apt-cache"
 _BASE, DRIVER, _AFTER, LAST = LAYERS
