@@ -10,6 +10,7 @@ A power cut here ends every process at once; what the kernel was told to write i
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -200,47 +201,60 @@ class Runner:
     def killed(self, one: Kill, log):
         """A run that is killed: (where, what was running, how); None where it ended before."""
         self.fresh()
+        started = time.monotonic()
         process = self.begin("site.yml", log)
-        begin, end = self.windows[one.place] if one.place else (0.0, self.duration)
 
         def until(reached):
             while not reached():
                 if process.poll() is not None:
+                    self.was_faster(time.monotonic() - started)
                     return False
                 time.sleep(0.1)
             return True
 
         if one.place and not until(lambda: self.layer == one.place):
             return None
+        begin, end = self.windows[one.place] if one.place else (0.0, self.duration)
         moment = time.monotonic() + one.share * (end - begin)
         if not until(lambda: time.monotonic() >= moment):
             return None
-        prey: list[int] = []
+        names: list[str] = []
         if one.kind == APT:
             where = (one.place,) if one.place else LAYERS
 
-            def found():
-                prey[:] = self.prey if self.layer in where else []
-                return prey or (one.place and self.layer != one.place)
+            def gone():
+                return one.place and self.layer != one.place
 
-            if not until(found):
+            if not until(lambda: gone() or (self.layer in where and self.kill_apt(names))):
                 return None
         layer, tasks = self.layer, re.findall(r"^TASK \[(.*)\]", log.read_text(encoding="utf-8"), re.MULTILINE)
-        if one.place and layer != one.place:
+        if one.place and layer != one.place and not names:
             kill(process, "everything")
             return None
-        how = ""
         if one.kind == CONTROLLER:
-            how = ("sigkill", "everything")[one.number % 2]
-            kill(process, how)
-        elif one.kind == APT:
-            names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in prey if Path(f"/proc/{pid}").exists()}
-            how = " ".join(sorted(names))
-            machine.send(prey, signal.SIGKILL)
-        else:
+            names = [("sigkill", "everything")[one.number % 2]]
+            kill(process, *names)
+        elif one.kind == POWER:
             self.node.kill()
         process.wait(timeout=1800)
-        return layer, tasks[-1] if tasks else "nothing yet", how
+        return layer or one.place, tasks[-1] if tasks else "nothing yet", " ".join(names)
+
+    def kill_apt(self, names):
+        """SIGKILL for what works on packages here now, and for what it started; adds the names of what it hit."""
+        prey = self.prey
+        for pid in prey:
+            with contextlib.suppress(OSError):
+                name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+                os.kill(pid, signal.SIGKILL)
+                names.append(name)
+        names[:] = sorted(set(names))
+        return bool(names)
+
+    def was_faster(self, seconds):
+        """The machine has less to do than it had: the next moments are drawn over this length."""
+        scale = min(1.0, seconds / self.duration)
+        self.duration *= scale
+        self.windows = {name: (begin * scale, end * scale) for name, (begin, end) in self.windows.items()}
 
     def again(self, name):
         """The next run, as anybody types it, and what it had to do."""
