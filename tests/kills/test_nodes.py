@@ -34,7 +34,7 @@ from tests.support import simulated_hardware as simulated
 from tests.support.checkout import copy_tree
 from tests.support.kills import Draw, Kill, descendants, kill
 from tools.lab import machine
-from tools.lab.lab import Lab
+from tools.lab.lab import Lab, labs
 from tools.lab.names import NodeSpec
 
 COUNT = int(os.environ.get("TRAINRIG_KILLS", "30"))
@@ -71,6 +71,9 @@ VOLATILE = ("/var/log/", "/var/cache/", "/var/lib/apt/", "/var/lib/systemd/", "/
 def lab(tmp_path_factory):
     if reason := machine.missing():
         pytest.skip(reason)
+    for left in labs():  # of runs that were killed
+        if left.name[0] == "k" and left.name[1:].isdigit() and not Path("/proc", left.name[1:]).exists():
+            left.clean()
     made = Lab(f"k{os.getpid()}")
     made.up(SPECS, tmp_path_factory.mktemp("inventory") / "kills")
     yield made
