@@ -74,10 +74,10 @@ def failed_build(output: str) -> Optional[Build]:
     return Build(log["module"], log["version"], kernel["kernel"].rstrip(".,:") if kernel else "", log.group(1))
 
 
-def killed(code: int, output: str) -> Optional[str]:
-    """Whom somebody, or the kernel for want of memory, killed on the way; None where nobody was."""
+def killed(program: str, code: int, output: str) -> Optional[str]:
+    """Whom of them somebody, or the kernel for want of memory, killed on the way; None where nobody was."""
     if code < 0:
-        return f"apt-get was killed (signal {-code})"
+        return f"{program} was killed (signal {-code})"
     found = _DPKG_KILLED.search(output)
     return f"dpkg was killed (signal {found['signal']})" if found else None
 

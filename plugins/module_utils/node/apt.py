@@ -14,6 +14,10 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.apt.transaction impor
 _STATUS = ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev}|${Package}|${Version}\\n"]
 #: Where dpkg journals what it has not yet written to its status file: files in it mean that it was interrupted.
 _UPDATES = "/var/lib/dpkg/updates"
+#: Where dpkg keeps the scripts of installed packages, and starts them from.
+_SCRIPTS = "/var/lib/dpkg/info/"
+#: How dpkg and apt-mark say that another one is at work.
+_LOCKED = ("locked by another process", "Could not get lock", "Unable to acquire")
 #: Exact versions in any direction, held or not, nothing that was only recommended, no settings of what goes left
 #: behind. Unsigned is refused by default.
 _INSTALL = ["install", "--allow-downgrades", "--allow-change-held-packages", "--no-install-recommends", "--purge"]
@@ -44,6 +48,19 @@ class Done(NamedTuple):
     held: List[str]  # newly on hold
     repaired: bool  # an interrupted dpkg was brought to its end
     unknown: str  # check mode only: why apt cannot say yet what it would do
+
+
+def scripts(processes: str = "/proc") -> List[Tuple[int, str]]:
+    """Scripts of packages that run now: (pid, path)."""
+    found = []
+    for pid in sorted(int(name) for name in os.listdir(processes) if name.isdigit()):
+        try:
+            with open(os.path.join(processes, str(pid), "cmdline"), encoding="utf-8", errors="replace") as stream:
+                words = stream.read().split("\0")
+        except OSError:  # it has ended
+            continue
+        found += [(pid, word) for word in words[:3] if word.startswith(_SCRIPTS)]
+    return found
 
 
 class Apt:
@@ -103,15 +120,43 @@ class Apt:
         if not interrupted and not self._ask("dpkg", "--audit").strip():
             return False
         if not self._check_mode:
-            self._locked(["dpkg", "--force-confdef", "--force-confold", "--configure", "--pending"])
+            self._wait_for_scripts()
+            self._stop_where_killed(
+                "dpkg", *self._locked(["dpkg", "--force-confdef", "--force-confold", "--configure", "--pending"])
+            )
         return True
+
+    @staticmethod
+    def _stop_where_killed(program: str, code: int, output: str, errors: str) -> None:
+        """What a killed one had begun may still run, and nothing is known to be wrong with the packages."""
+        killed = complaints.killed(program, code, output + errors)
+        if killed:
+            raise FailedError(
+                f"{killed} on the way; the next run brings dpkg to its end and goes on from there. To fix it: run "
+                "again; where the node was short of memory (journalctl -k) free some first."
+            )
+
+    def _wait_for_scripts(self) -> None:
+        """What a killed dpkg had started goes on without its lock; a second DKMS beside it would build in its place."""
+        end = time.monotonic() + self._lock_seconds
+        while True:
+            running = scripts()
+            if not running:
+                return
+            if time.monotonic() > end:
+                pid, path = running[0]
+                raise RefusedError(
+                    f"{path} (pid {pid}) still runs, so nothing was changed. To fix it: wait until it is done, or "
+                    "end it where it hangs, then run again."
+                )
+            time.sleep(_PAUSE_S)
 
     def _locked(self, command: Sequence[str]) -> Tuple[int, str, str]:
         """Runs what takes dpkg's lock and cannot wait for it itself."""
         end = time.monotonic() + self._lock_seconds
         while True:
             code, output, errors = self._call(command)
-            if not code or "lock" not in errors or time.monotonic() > end:
+            if not code or not any(words in errors for words in _LOCKED) or time.monotonic() > end:
                 return code, output, errors
             time.sleep(_PAUSE_S)
 
@@ -144,13 +189,8 @@ class Apt:
         code, output, errors = self._install(wish, before)
         if not code:
             return
+        self._stop_where_killed("apt-get", code, output, errors)
         said = output + errors
-        killed = complaints.killed(code, said)
-        if killed:  # what it had begun may still run, and nothing is known to be wrong with the packages
-            raise FailedError(
-                f"{killed} on the way; the next run brings dpkg to its end and goes on from there. To fix it: run "
-                "again; where the node was short of memory (journalctl -k) free some first."
-            )
         build = complaints.failed_build(said)
         line = self._compiler_line(build.log) if build else ""  # before the build directory goes
         state = self._take_back(steps, before)

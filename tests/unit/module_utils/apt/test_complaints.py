@@ -52,10 +52,10 @@ def test_a_module_that_does_not_build():
 
 
 def test_who_was_killed():
-    assert complaints.killed(-9, "") == "apt-get was killed (signal 9)"
+    assert complaints.killed("apt-get", -9, "") == "apt-get was killed (signal 9)"
     said = "Setting up tool (7.1) ...\nE: Sub-process /usr/bin/dpkg received signal 15.\n"
-    assert complaints.killed(100, said) == "dpkg was killed (signal 15)"
-    assert complaints.killed(100, "E: Sub-process /usr/bin/dpkg returned an error code (1)") is None
+    assert complaints.killed("apt-get", 100, said) == "dpkg was killed (signal 15)"
+    assert complaints.killed("apt-get", 100, "E: Sub-process /usr/bin/dpkg returned an error code (1)") is None
 
 
 def test_the_line_that_says_why():
