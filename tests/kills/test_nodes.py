@@ -218,6 +218,9 @@ class Runner:
         if one.place and not until(lambda: self.layer == one.place):
             return None
         begin, end = self.windows[one.place] if one.place else (0.0, self.duration)
+        if one.kind == APT and not one.place:  # before and after the layers nobody works on packages
+            begin, end = (pick(moments) for pick, moments in zip((min, max), zip(*self.windows.values())))
+            until(lambda: self.layer)
         moment = time.monotonic() + one.share * (end - begin)
         if not until(lambda: time.monotonic() >= moment):
             return None

@@ -82,7 +82,7 @@ class Draw:
     def miss(self, kill: Kill) -> None:
         with self._lock:
             self._under_way.remove(kill)
-            self._again += [] if kill.place else [kill]
+            self._again += [] if kill.place else [kill._replace(share=self._draw.random())]
 
 
 def descendants(pid: int) -> Iterator[int]:
