@@ -80,12 +80,13 @@ def equip(node: Node, kernel: str) -> None:
 def reasons(output: str, host: str) -> dict[str, list[str]]:
     """What plan.yml printed of a host: layer -> the lines of its reasons."""
     found: dict[str, list[str]] = {}
+    rows: list[str] = []
     block = re.search(rf"^{re.escape(host)}\n((?:  .*\n)+)", output, re.MULTILINE)
     for line in block[1].splitlines() if block else ():
-        if named := re.match(r"  (\w+) +(clean|dirty|deferred|off)", line):
-            found[named[1]] = []
-        elif re.match(r"  \w", line):
-            found[line.split()[0]] = []
-        elif found:
-            found[list(found)[-1]].append(line.strip())
+        if re.match(r"  \w", line):  # of a layer, or of what is no layer: why the profile is chosen, the verification
+            rows = []
+            if re.match(r"  \w+ +(clean|dirty|deferred)\b", line):
+                found[line.split()[0]] = rows
+        else:
+            rows.append(line.strip())
     return found
