@@ -73,7 +73,7 @@ def obstacles(case: Case) -> List[Dict[str, Any]]:
     if case.dirty(DRIVER):
         for rule in (_in_use, _foreign, _secure_boot):
             found += rule(case)
-    return found + [*_held(case), *_space(case)]
+    return [*found, *_held(case), *_space(case)]
 
 
 def _in_use(case: Case) -> Iterator[Dict[str, Any]]:
