@@ -34,10 +34,13 @@ def _operating_system(observation: Observation) -> str:
     return " ".join(str(facts.get(key)) for key in ("id", "version_id", "arch"))
 
 
-def _kernels(observation: Observation, locked: Iterable[str]) -> Optional[List[str]]:
-    """Installed kernels, those left out that the lock itself names: their packages are looked at anyway."""
+def _kernels(observation: Observation, locked: Iterable[str]) -> List[str]:
+    """Installed kernels, those left out that the lock itself names: their packages are looked at anyway.
+
+    None was seen before the first one is installed: that the locked one is there then is no change either.
+    """
     found = _section(observation, "boot").get("kernels")
-    return None if found is None else sorted(set(found) - set(locked))
+    return sorted(set(found or ()) - set(locked))
 
 
 def _secure_boot(observation: Observation) -> Optional[bool]:
