@@ -102,7 +102,7 @@ TIERS = [
     Tier("ssh", "bundles over a real SSH daemon: fab and the playbook", pytest("tests/ssh"), 2, no_sshd),
     Tier(
         "nodes",
-        "site.yml, diagnosis and drifts on a lab of real systemd nodes; the lab itself",
+        "site.yml, diagnosis and the layer sources on a lab of real systemd nodes; the lab itself",
         pytest("tests/nodes", "-m", "not slow"),
         9,
         lab_machine.missing,
@@ -130,9 +130,9 @@ SLOW = [
     ),
     Tier(
         "more_nodes",
-        "adopt, upgrades, errors, single layers and simulated Ubuntu on a lab of real nodes",
+        "adopt, drifts, upgrades, errors, single layers and simulated Ubuntu on a lab of real nodes",
         pytest("tests/nodes", "-m", "slow"),
-        25,
+        45,
         lab_machine.missing,
     ),
     Tier(
