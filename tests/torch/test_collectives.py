@@ -123,6 +123,8 @@ def test_environment(tmp_path):
     )
     document = json.loads(output.read_text())
     plan = json.loads(done.stdout)
+    # A seed for what several nodes have to draw alike; a new one each time.
+    assert plan.pop("seed") > 0
     assert plan["usable"] and document["torch"]["error"] is None
     if not document["torch"]["device_count"]:
         assert plan == {"usable": True, "ranks": min(2, document["cores"]), "backend": "gloo"}
