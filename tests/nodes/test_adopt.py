@@ -12,9 +12,7 @@ import pytest
 
 from tests.support.desk import FAB, ROOT, Desk, typed
 
-pytestmark = pytest.mark.slow
-
-pytestmark = pytest.mark.skipif(FAB is None, reason="Fabric is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(FAB is None, reason="Fabric is not installed")]
 
 PASSWORD = "correct-horse-of-rig"
 #: Not the lab's own: a user with a password for both SSH and sudo, as providers give them.
@@ -31,9 +29,10 @@ def other_port(port):
 
 
 @pytest.fixture
-def desk(tmp_path):
+def desk(tmp_path, fresh):
     (tmp_path / "desk").mkdir()
-    return Desk(tmp_path / "desk")
+    yield Desk(tmp_path / "desk")
+    fresh("node-1", "node-2")  # other tests find them at their own port
 
 
 @pytest.fixture
