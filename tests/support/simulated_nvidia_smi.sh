@@ -23,6 +23,7 @@ case "$*" in
 "-q -x") probe=nvidia_smi_xml ;;
 "topo -m") probe=nvidia_smi_topo ;;
 "nvlink -s") probe=nvidia_smi_nvlink ;;
+"nvlink -e") probe=nvidia_smi_nvlink_errors ;;
 "topo -p2p r") probe=nvidia_smi_p2p ;;
 --query-compute-apps=*" --format=csv") probe=nvidia_processes ;;
 -L)

@@ -37,7 +37,7 @@ _SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
         ),
         **_unknown("gpus smi_error topology processes graphics_processes nvswitches proc_gpus fabricmanager_version"),
     },
-    "rdma": _nothing("devices stack mlxconfig"),
+    "rdma": _nothing("devices stack mlxconfig counters"),
     "packages": _nothing(
         "dpkg dpkg_entries held rpm rpm_entries versionlock policy history sources keys apt_config apt_settings"
         " apt_pins dkms dkms_log"

@@ -73,7 +73,8 @@ def gpus(facts: Facts, observation: dict[str, Any]) -> Facts:
     for address in addresses:
         gpu = listed.get(address) or _unlisted(address, bus.get(address))
         _from_bus(gpu, bus.get(address))
-        _nvlink(gpu, links)
+        _nvlink(gpu, links, ("links", "links_active", "link_gb_s"))
+        _nvlink(gpu, facts.get("nvlink_errors") or [], ("errors",))
         gpu["lost"], gpu["hidden"] = evidence.judge(gpu, bus.get(address), address in listed)
         found.append(gpu)
     return {"nvidia.gpus": found}
@@ -140,6 +141,8 @@ def _unlisted(address: str, device: dict[str, Any] | None) -> dict[str, Any]:
         *(
             "throttle_reasons",
             "temperature_c",
+            "temperature_slowdown_c",
+            "temperature_margin_c",
             "power_w",
             "power_limit_w",
             "power_limit_max_w",
@@ -161,7 +164,7 @@ def _unlisted(address: str, device: dict[str, Any] | None) -> dict[str, Any]:
         "query_errors": [],
         "ecc": dict.fromkeys(ecc),
         "pcie": dict.fromkeys(("gen", "gen_max", "gen_max_device", "gen_max_host", "width", "width_max", "replays")),
-        "nvlink": {"links": None, "links_active": None, "link_gb_s": None},
+        "nvlink": {"links": None, "links_active": None, "link_gb_s": None, "errors": None},
         "fabric": dict.fromkeys(("state", "status", "clique_id", "cluster_uuid", "health")),
         "lost": False,
         "hidden": None,
@@ -186,10 +189,10 @@ def _from_bus(gpu: dict[str, Any], device: dict[str, Any] | None) -> None:
             gpu["pcie"][name] = value
 
 
-def _nvlink(gpu: dict[str, Any], links: list[dict[str, Any]]) -> None:
+def _nvlink(gpu: dict[str, Any], links: list[dict[str, Any]], names: tuple[str, ...]) -> None:
     """By UUID; by index where the UUID is not unique or not known (a copy that hides them)."""
     same = [entry for entry in links if entry["uuid"] and entry["uuid"] == gpu["uuid"]]
     if len(same) != 1 and gpu["index"] is not None:
         same = [entry for entry in links if entry["index"] == gpu["index"]]
     if len(same) == 1:
-        gpu["nvlink"] = {name: same[0][name] for name in ("links", "links_active", "link_gb_s")}
+        gpu["nvlink"].update({name: same[0][name] for name in names})

@@ -40,6 +40,14 @@ SYSCTLS = (
     *("fs.file-max", "fs.inotify.max_user_watches", "user.max_user_namespaces"),
 )
 
+#: Counters of RDMA ports that stand still on a healthy link, as the kernel names them; those of its interface too.
+RDMA_COUNTERS = (
+    *("link_downed", "link_error_recovery", "symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors"),
+    *("port_xmit_discards", "local_link_integrity_errors", "excessive_buffer_overrun_errors", "VL15_dropped"),
+    *("rnr_nak_retry_err", "local_ack_timeout_err", "packet_seq_err", "out_of_sequence", "roce_slow_restart"),
+    *("req_cqe_error", "resp_cqe_error", "carrier_changes"),
+)
+
 
 class Command(NamedTuple):
     """A command line. An exit status in `answers` is an answer, not a failure."""
@@ -145,6 +153,7 @@ def table(options: Options = Options()) -> dict[str, Probe]:  # noqa: B008 - Opt
         Probe("nvidia_smi_xml", (command("nvidia-smi -q -x"),), timeout_s=60),
         Probe("nvidia_smi_topo", (command("nvidia-smi topo -m"),), timeout_s=60),
         Probe("nvidia_smi_nvlink", (command("nvidia-smi nvlink -s"),), timeout_s=60),
+        Probe("nvidia_smi_nvlink_errors", (command("nvidia-smi nvlink -e"),), timeout_s=60),
         Probe("nvidia_smi_p2p", (command("nvidia-smi topo -p2p r"),), timeout_s=60),
         Probe(
             "nvidia_processes",
@@ -208,6 +217,7 @@ def table(options: Options = Options()) -> dict[str, Probe]:  # noqa: B008 - Opt
         Probe("ibv_devinfo", (command("ibv_devinfo -v"),)),
         Probe("rdma_link", (command("rdma link"),)),
         Probe("gids", (script(scripts.GIDS),)),
+        Probe("rdma_counters", (script(scripts.RDMA_COUNTERS, None, *RDMA_COUNTERS),)),
         Probe(
             "mlxconfig",
             (script(scripts.MLXCONFIG),),

@@ -63,6 +63,7 @@ PARSERS: dict[str, Parser] = {
     "nvidia_smi_xml": nvidia_smi.nvidia_smi_xml,
     "nvidia_smi_topo": nvidia_tables.nvidia_smi_topo,
     "nvidia_smi_nvlink": nvidia_tables.nvidia_smi_nvlink,
+    "nvidia_smi_nvlink_errors": nvidia_tables.nvidia_smi_nvlink_errors,
     "nvidia_smi_p2p": nvidia_tables.nvidia_smi_p2p,
     "nvidia_processes": nvidia_tables.nvidia_processes,
     "dmesg": kernel_log.dmesg,
@@ -85,6 +86,7 @@ PARSERS: dict[str, Parser] = {
     "ibv_devinfo": rdma.ibv_devinfo,
     "rdma_link": rdma.rdma_link,
     "gids": rdma.gids,
+    "rdma_counters": rdma_stack.rdma_counters,
     "mlxconfig": rdma_stack.mlxconfig,
     "rdma_stack": rdma_stack.rdma_stack,
     # configuration

@@ -135,6 +135,7 @@ class Rdma(TypedDict):
     devices: Optional[List[RdmaDevice]]
     stack: Optional[RdmaStack]
     mlxconfig: Optional[Dict[str, Dict[str, str]]]
+    counters: Optional[Dict[str, Dict[str, int]]]  # "mlx5_0/1" -> counter, as the kernel names it -> value
 
 
 class DpkgEntry(TypedDict):

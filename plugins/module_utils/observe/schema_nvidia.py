@@ -34,6 +34,7 @@ class NvlinkState(TypedDict):
     links: Optional[int]
     links_active: Optional[int]
     link_gb_s: Optional[List[Optional[float]]]  # per link, None = inactive
+    errors: Optional[Dict[str, Dict[str, int]]]  # replay | recovery | crc -> number of the link -> count
 
 
 class FabricState(TypedDict):
@@ -71,6 +72,8 @@ class Gpu(TypedDict):
     fabric: FabricState
     throttle_reasons: Optional[List[str]]
     temperature_c: Optional[int]
+    temperature_slowdown_c: Optional[int]  # from which on the GPU slows itself down; newer ones say a margin instead
+    temperature_margin_c: Optional[int]  # what is left to the highest temperature of operation
     power_w: Optional[float]
     power_limit_w: Optional[float]
     power_limit_max_w: Optional[float]

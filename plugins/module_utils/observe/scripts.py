@@ -145,6 +145,21 @@ for d in /sys/class/infiniband/*; do
 done
 """
 
+#: `DEVICE/PORT COUNTER VALUE` of each named counter that a port has ($@ are the names), and of its interface.
+RDMA_COUNTERS = r"""
+cd /sys/class/infiniband 2>/dev/null || exit 127
+for p in */ports/*; do
+  d=${p%%/*}
+  for n in "$@"; do
+    for f in "$p/counters/$n" "$p/hw_counters/$n" "$d"/device/net/*/"$n"; do
+      value=''; [ -r "$f" ] && read -r value <"$f" 2>/dev/null
+      [ -n "$value" ] && printf '%s/%s %s %s\n' "$d" "${p##*/}" "$n" "$value"
+    done
+  done
+done
+exit 0
+"""
+
 #: Where each RDMA device hangs: its link names the PCI functions above it.
 RDMA_LINKS = r"""
 [ -d /sys/class/infiniband ] || exit 127

@@ -227,7 +227,7 @@ def _gpu(position: int, element: ElementTree.Element, troubled: bool) -> dict[st
             "width_max": values.whole("pci/pci_gpu_link_info/link_widths/max_link_width"),
             "replays": values.whole("pci/replay_counter"),
         },
-        "nvlink": {"links": None, "links_active": None, "link_gb_s": None},
+        "nvlink": {"links": None, "links_active": None, "link_gb_s": None, "errors": None},
         "fabric": {
             "state": values.text("fabric/state"),
             "status": values.text("fabric/status"),
@@ -237,6 +237,8 @@ def _gpu(position: int, element: ElementTree.Element, troubled: bool) -> dict[st
         },
         "throttle_reasons": _reasons(element),
         "temperature_c": values.whole("temperature/gpu_temp"),
+        "temperature_slowdown_c": values.whole("temperature/gpu_temp_slow_threshold"),
+        "temperature_margin_c": values.whole("temperature/gpu_temp_tlimit"),
         "power_w": values.real(
             *(
                 f"{group}/{name}"

@@ -127,6 +127,26 @@ def _state(entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def nvidia_smi_nvlink_errors(reading: Reading) -> Facts:
+    """`nvidia-smi nvlink -e`: what each link counted since the driver was loaded, the GPU reset or the links trained."""
+    found: list[dict[str, Any]] = []
+    for line in reading.lines:
+        header = re.match(r"\s*GPU ([0-9]{1,4}): (.*?)(?: \(UUID: ([^\s()]+)\))?\s*$", line)
+        counted = re.match(r"\s*Link ([0-9]{1,3}): (Replay|Recovery|CRC) Errors: ([0-9]{1,18})\s*$", line, re.I)
+        if header:
+            found.append({"index": int(header[1]), "uuid": header[3], "errors": None})
+        elif counted and found:
+            errors = found[-1]["errors"] = found[-1]["errors"] or {}
+            errors.setdefault(counted[2].lower(), {})[counted[1]] = int(counted[3])
+        elif line.strip():
+            reading.note(raw(line))
+    if not found:
+        if reading.text.strip():
+            reading.unreadable("no GPU line")
+        return {}
+    return {"join.nvlink_errors": found}
+
+
 def nvidia_processes(reading: Reading) -> Facts:
     lines = [line for line in reading.lines if line.strip()]
     start = next((number_ for number_, line in enumerate(lines) if re.search(r"\bpid\b", line)), None)

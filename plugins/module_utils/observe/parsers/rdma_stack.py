@@ -38,6 +38,23 @@ def rdma_stack(reading: Reading) -> Facts:
     return {"rdma.stack": stack, "join.rdma_stack": _sysfs_devices(reading)}
 
 
+_COUNTER = re.compile(r"([A-Za-z0-9_.:-]{1,64}/[0-9]{1,3}) (\w{1,64}) ([0-9]{1,20})$")
+
+
+def rdma_counters(reading: Reading) -> Facts:
+    """`mlx5_0/1 link_downed 0`; a port with several interfaces counts all of them together."""
+    found: dict[str, dict[str, int]] = {}
+    unread = Unread(reading)
+    for line in reading.lines:
+        row = _COUNTER.match(line.strip())
+        if row:
+            port = found.setdefault(row[1], {})
+            port[row[2]] = port.get(row[2], 0) + int(row[3])
+        elif line.strip():
+            unread.add(line)
+    return {"rdma.counters": found} if unread.close(bool(found)) else {}
+
+
 def _sysfs_devices(reading: Reading) -> Seen | None:
     """What the kernel tells of each device: the PCI address, and whether it is a virtual function."""
     listing = reading.section("ls -l /sys/class/infiniband")

@@ -15,7 +15,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.observe import script
 def sh(tmp_path):
     """sh(script, {path: text or None for a directory}, links={path: target}) -> (status, output)"""
 
-    def run(script, files, links=None):
+    def run(script, files, links=None, arguments=()):
         for path, text in files.items():
             target = tmp_path / path.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -24,7 +24,7 @@ def sh(tmp_path):
             (tmp_path / path.lstrip("/")).symlink_to(to)
         # Every absolute path of the script that belongs to the node is moved under the made-up root.
         moved = re.sub(r"(?<![\w$}*])/(boot|etc|proc|run|sys|var|vmlinuz|\.dockerenv)\b", rf"{tmp_path}/\1", script)
-        done = subprocess.run(["sh", "-c", moved, "sh"], capture_output=True, text=True, check=False)
+        done = subprocess.run(["sh", "-c", moved, "sh", *arguments], capture_output=True, text=True, check=False)
         assert done.stderr == "", done.stderr
         return done.returncode, done.stdout.replace(str(tmp_path), "")
 
@@ -143,3 +143,17 @@ HOST = "flags\t\t: fpu vme lahf_lm\n"
 )
 def test_virtualisation_without_systemds_tool(sh, files, answer):
     assert sh(scripts.VIRT, files) == (0, f"{answer}\n")
+
+
+def test_counters_of_rdma_ports(sh):
+    port = "/sys/class/infiniband/mlx5_0/ports/1"
+    files = {f"{port}/counters/link_downed": "3\n", f"{port}/counters/port_xmit_data": "9\n"}
+    files.update({f"{port}/hw_counters/rnr_nak_retry_err": "0\n", f"{port}/hw_counters/lifespan": "10\n"})
+    files["/sys/class/infiniband/mlx5_0/device/net/eth2/carrier_changes"] = "2\n"
+    names = ("link_downed", "rnr_nak_retry_err", "not_there", "carrier_changes")
+    expected = "mlx5_0/1 link_downed 3\nmlx5_0/1 rnr_nak_retry_err 0\nmlx5_0/1 carrier_changes 2\n"
+    assert sh(scripts.RDMA_COUNTERS, files, arguments=names) == (0, expected)
+
+
+def test_no_rdma_no_counters(sh):
+    assert sh(scripts.RDMA_COUNTERS, {"/sys/class/x": None}, arguments=("link_downed",)) == (127, "")

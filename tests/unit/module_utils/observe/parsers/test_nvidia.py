@@ -270,7 +270,19 @@ def test_inactive_links(look):
     text = text.replace("GPU-03", "GPU-0003")
     xml = smi(gpu("03").replace("GPU-03", "GPU-0003"))
     (one,) = look(nvidia_smi_xml=xml, nvidia_smi_nvlink=text)["nvidia"]["gpus"]
-    assert one["nvlink"] == {"links": 2, "links_active": 1, "link_gb_s": [25.781, None]}
+    assert one["nvlink"] == {"links": 2, "links_active": 1, "link_gb_s": [25.781, None], "errors": None}
+
+
+def test_errors_of_links(look):
+    text = "GPU 0: NVIDIA L4 (UUID: GPU-0003)\n"
+    text += "\t Link 0: Replay Errors: 0\n\t Link 0: CRC Errors: 7\n\n\t Link 1: Replay Errors: 2\n\t [...]\n"
+    xml = smi(gpu("03").replace("GPU-03", "GPU-0003"))
+    observation = look(nvidia_smi_xml=xml, nvidia_smi_nvlink_errors=text)
+    (one,) = observation["nvidia"]["gpus"]
+    assert one["nvlink"]["errors"] == {"replay": {"0": 0, "1": 2}, "crc": {"0": 7}}
+    assert observation["probes"]["nvidia_smi_nvlink_errors"]["notes"] == ["[...]"]
+    silent = look(nvidia_smi_xml=xml, nvidia_smi_nvlink_errors="")
+    assert silent["nvidia"]["gpus"][0]["nvlink"]["errors"] is None
 
 
 def test_nothing_runs(look):

@@ -321,3 +321,18 @@ def test_mlxconfig_of_all_devices_in_one_output(look):
     settings = look(mlxconfig=text + second)["rdma"]["mlxconfig"]
     assert settings["0000:17:00.0"]["LINK_TYPE_P1"] == "IB(1)"
     assert settings["0000:9a:00.0"]["LINK_TYPE_P1"] == "ETH(2)"
+
+
+def test_counters(look):
+    text = (
+        "mlx5_0/1 link_downed 0\nmlx5_0/1 symbol_error 12\nmlx5_10/1 carrier_changes 2\nmlx5_10/1 carrier_changes 3\n"
+    )
+    observed = look(rdma_counters=text)
+    assert observed["rdma"]["counters"] == {
+        "mlx5_0/1": {"link_downed": 0, "symbol_error": 12},
+        "mlx5_10/1": {"carrier_changes": 5},
+    }
+    assert look(rdma_counters="")["rdma"]["counters"] == {}
+    broken = look(rdma_counters="what is this\n")
+    assert broken["rdma"]["counters"] is None
+    assert broken["probes"]["rdma_counters"]["status"] == "unreadable"
