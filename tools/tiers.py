@@ -89,7 +89,12 @@ TIERS = [
         ],
         2,
     ),
-    Tier("ansible", "actions, playbooks and callback through a real Ansible", pytest("-n2", "tests/ansible"), 1),
+    Tier(
+        "ansible",
+        "actions, playbooks and callback through a real Ansible",
+        pytest("-n2", "tests/ansible", "-m", "not slow"),
+        3,
+    ),
     Tier("sanity", "ansible-test sanity on a built copy", pytest("tests/sanity"), 3),
     Tier("environment", "environments really built by uv from local wheels", pytest("tests/env"), 2),
     Tier(
@@ -127,6 +132,12 @@ SLOW = [
     ),
     Tier(
         "roots", "the lock's solution against apt's own in fresh Debian roots", pytest("tests/roots"), 2, no_fresh_root
+    ),
+    Tier(
+        "more_ansible",
+        "whole upgrades of fleets of simulated layers through a real Ansible",
+        pytest("-n2", "tests/ansible", "-m", "slow"),
+        3,
     ),
     Tier(
         "more_nodes",

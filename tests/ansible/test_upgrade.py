@@ -47,6 +47,7 @@ def turn(name: str) -> list[str]:
     return [f"drain {name}", f"uncordon {name}"]
 
 
+@pytest.mark.slow
 def test_canaries_then_batches_each_drained_and_given_back_and_a_clean_host_is_left_alone(fleet: Fleet) -> None:
     first = fleet.play("playbooks/upgrade.yml", "-e", "trainrig_batch=2").ok()
     assert "In this order: n1; n3; n2, n4. 0 of 4 host(s) need nothing" in first.output
@@ -110,6 +111,7 @@ def test_a_host_that_cannot_be_drained_is_not_touched(fleet: Fleet) -> None:
     assert [(one["layer"], one["task"]) for one in failures] == [("drain", "From the controller: drain")]
 
 
+@pytest.mark.slow
 def test_hooks_can_be_tasks_and_check_mode_disturbs_nobody(fleet: Fleet) -> None:
     fleet.hosts = {"n1": {}}
     for name in ("drain", "uncordon"):
@@ -136,6 +138,7 @@ def test_settings_are_checked_before_any_contact(fleet: Fleet) -> None:
     assert log(fleet) == [] and not fleet.prefix("n1").joinpath("manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_a_reboot_that_is_not_done_is_said_and_what_needs_the_driver_waits(fleet: Fleet) -> None:
     fleet.layers = LAYERS
     fleet.hosts = {"n1": {f"{DRIVER}_waits": True}}

@@ -169,11 +169,25 @@ class Case:
         return int(bad.item())
 
 
+class Progress:
+    """Says in a file of this rank's own what it is about to do, so that somebody can tell who keeps the others waiting."""
+
+    def __init__(self, directory: Path | None, host: str) -> None:
+        self.path = directory and directory / f"rank-{os.environ.get('RANK', '0')}.json"
+        self.fact: dict[str, Any] = {"rank": int(os.environ.get("RANK", "0")), "host": host, "pid": os.getpid(), "step": 0}
+
+    def __call__(self, doing: str) -> None:
+        self.fact.update(step=self.fact["step"] + 1, doing=doing)
+        if self.path is not None:
+            write(self.fact, self.path)
+
+
 class Board:
     """What the ranks tell each other, through the store: who said what, and who said nothing."""
 
-    def __init__(self, store: Any, rank: int, world: int, patience_s: float) -> None:
+    def __init__(self, store: Any, rank: int, world: int, patience_s: float, progress: Progress) -> None:
         self.store, self.rank, self.world = dist.PrefixStore("trainrig", store), rank, world
+        self.progress = progress
         self.patience = timedelta(seconds=patience_s)
         self.turn = 0
 
@@ -231,8 +245,10 @@ def checked_call(case: Case, check: int) -> tuple[float, int]:
 
 def measure(case: Case, board: Board, options: argparse.Namespace) -> dict[str, Any]:
     """Check, warm up, time, check again; rank 0 returns the row, the others an empty one."""
+    board.progress(f"{case.name} of {case.size_bytes} bytes: first call")
     first_s, wrong = checked_call(case, check=1)
     # The first call of a kind also sets connections up; the second one says how fast it is.
+    board.progress(f"{case.name} of {case.size_bytes} bytes: second call")
     second_s = timed_calls(case, 1)
     told = board.tell({"first_s": first_s, "second_s": second_s})
     first_s = max((fact["first_s"] for fact in told), default=0.0)
@@ -240,9 +256,11 @@ def measure(case: Case, board: Board, options: argparse.Namespace) -> dict[str, 
     slowest = max((fact["second_s"] for fact in told), default=1.0)
     wanted = int(options.row_seconds / max(slowest, 1e-6))
     plan = board.decide({"iterations": max(2, min(options.iterations, wanted))} if told else None)
+    board.progress(f"{case.name} of {case.size_bytes} bytes: {plan['iterations']} timed calls")
     for _ in range(min(options.warmup, plan["iterations"])):
         case.call()
     call_s = timed_calls(case, plan["iterations"])
+    board.progress(f"{case.name} of {case.size_bytes} bytes: last check")
     wrong += checked_call(case, check=2)[1]
     told = board.tell({"call_s": call_s, "wrong": wrong})
     if not told:
@@ -390,6 +408,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--backend", choices=["auto", "nccl", "gloo"], default="auto")
     parser.add_argument("--seed", type=int, default=None, help="default: random; it is printed")
     parser.add_argument("--output", type=Path, help="write one JSON document here")
+    parser.add_argument("--name", default=socket.gethostname(), help="what to call this node; default: its host name")
+    parser.add_argument("--progress", type=Path, metavar="DIRECTORY", help="keep there what each rank is doing")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.collectives) - set(BUS_FACTOR))
     if unknown:
@@ -406,14 +426,16 @@ def main() -> int:
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if backend == "nccl" else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
+    progress = Progress(options.progress, options.name)
+    progress("joining the group")
     patience = timedelta(seconds=options.timeout)
     store, rank, world = next(dist.rendezvous("env://", timeout=patience))
     if (1 << SIGNIFICAND_BITS[options.dtype]) // world < LEAST_MAGNITUDE:
         sys.exit(f"{world} ranks are too many for an exact check in {options.dtype}: use --dtype float32")
     dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=patience)
-    board = Board(store, rank, world, options.timeout)
+    board = Board(store, rank, world, options.timeout, progress)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    told = board.tell({"host": socket.gethostname(), "device": name, "largest": largest_that_fits(device)})
+    told = board.tell({"host": options.name, "device": name, "largest": largest_that_fits(device)})
     # One seed for all, chosen by rank 0; the smallest memory bounds the sizes of everybody.
     seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
     plan = board.decide({"seed": seed, "largest": min(fact["largest"] for fact in told)} if told else None)
@@ -428,9 +450,10 @@ def main() -> int:
         sweep(options, board, device, document, plan["largest"])
         document["complete"] = True
     except Exception as error:
-        document["errors"].append(f"rank {rank} on {socket.gethostname()}: {type(error).__name__}: {str(error)[:400]}")
+        document["errors"].append(f"rank {rank} on {options.name}: {type(error).__name__}: {str(error)[:400]}")
         print(document["errors"][-1], file=sys.stderr, flush=True)
         status = 1
+    progress("failed" if status else "done")
     if rank == 0:
         write(document, options.output)
     if status == 0:

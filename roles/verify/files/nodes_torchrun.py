@@ -24,6 +24,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--address", required=True, help="private address of this node")
     parser.add_argument("--interface", required=True, help="the interface that has it")
     parser.add_argument("--patience", type=int, default=300, help="seconds to wait for the other nodes")
+    parser.add_argument("--one-start", action="store_true", help="no restart is meant: ranks use the rendezvous' store")
     parser.add_argument("torchrun", nargs="+", help="after --")
     return parser.parse_args()
 
@@ -35,7 +36,7 @@ def main() -> None:
     os.environ.setdefault("NCCL_SOCKET_IFNAME", f"={options.interface}")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # A new store for each start of the group: agents count restarts apart from each other (pytorch issue 135712).
-    os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = str(int(not options.one_start))
     bind_store(options.address)
     from torch.distributed.run import main as torchrun
 
