@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import evidence
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.host import Host
@@ -19,9 +19,8 @@ def _by_gpu(host: Host) -> Dict[str, List[Mapping[str, Any]]]:
     return found
 
 
-def _stated(host: Host, rows: List[Mapping[str, Any]]) -> Optional[str]:
-    """The action the driver itself stated last (Xid 154)."""
-    table: Dict[str, str] = host.fact("xids", "recovery") or {}
+def stated(table: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Optional[str]:
+    """The action the driver itself stated last (Xid 154); ``table`` has the words of data/xids.yml, recovery."""
     said = next((str(row.get("raw")) for row in reversed(rows) if row.get("xid") == 154), None)
     match = re.search(r"to 0x[0-9a-fA-F]+ \(([^)]+)\)", said or "")
     if not match:
@@ -38,7 +37,7 @@ def xid_events(host: Host) -> Iterator[Hit]:
     gpus = {str(gpu.get("pci_address")): gpu for gpu in host.gpus}
     for address, rows in sorted(_by_gpu(host).items()):
         gpu = gpus.get(address) or {}
-        stated = _stated(host, rows)
+        told = stated(host.fact("xids", "recovery") or {}, rows)
         hardware = [row for row in rows if (catalog.get(row["xid"]) or {"kind": "gpu"}).get("kind") != "application"]
         if not hardware:
             continue
@@ -54,10 +53,10 @@ def xid_events(host: Host) -> Iterator[Hit]:
         ecc = gpu.get("ecc") or {}
         repaired = ecc.get("remap_pending") is False and ecc.get("remap_failed") is False
         recovered = gpu.get("recovery_action") == "None" and gpu.get("index") is not None and not gpu.get("lost")
-        if stated == "none" or (severity == "fail" and recovered and action == "reset" and stated is None):
-            severity, action = ("info", "none") if stated == "none" else ("warn", action)
-        elif stated:
-            severity, action = "fail", stated
+        if told == "none" or (severity == "fail" and recovered and action == "reset" and told is None):
+            severity, action = ("info", "none") if told == "none" else ("warn", action)
+        elif told:
+            severity, action = "fail", told
         elif known.get("kind") == "memory" and repaired and first["xid"] in (48, 63, 94):
             severity, action = "info", "none"
         title = known.get("title", "not in the catalog")

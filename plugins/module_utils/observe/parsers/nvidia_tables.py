@@ -128,7 +128,7 @@ def _state(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def nvidia_smi_nvlink_errors(reading: Reading) -> Facts:
-    """`nvidia-smi nvlink -e`: what each link counted since the driver was loaded, the GPU reset or the links trained."""
+    """`nvidia-smi nvlink -e`: what each link counted since the driver was loaded or the GPU reset."""
     found: list[dict[str, Any]] = []
     for line in reading.lines:
         header = re.match(r"\s*GPU ([0-9]{1,4}): (.*?)(?: \(UUID: ([^\s()]+)\))?\s*$", line)
