@@ -1,0 +1,245 @@
+"""What the pairs that were measured say of each host, pair and switch group."""
+
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+from __future__ import annotations
+
+from math import ceil, log, log2
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.robust import Normal, normal
+from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.words import Fleet, Outcome, PairsError
+
+History = Sequence[Sequence[Outcome]]
+GOOD, PLAIN, BAD = "good", "plain", "bad"
+INSIDE, BETWEEN, UNKNOWN = "inside", "between", "unknown"
+
+#: With how many of the other suspects a host whose switch is not known is measured before it is convicted.
+_AMONG = 2
+
+
+class Missing(NamedTuple):
+    """What a conviction lacks: weight, an outcome inside the host's switch group, outcomes with other suspects."""
+
+    weight: bool
+    inside: bool
+    among: bool
+
+
+def pair_limit(hosts: int) -> int:
+    """The most rounds of pairs: 2 log2 N + 4."""
+    return int(2 * log2(hosts) + 4) if hosts > 1 else 0
+
+
+class Picture:
+    """The evidence. A pair is as fast as its slowest part, so one good outcome proves both hosts and the way between.
+
+    A bad one proves nothing by itself: it charges a host only when the partner is proven good elsewhere, and one-off
+    dips happen. So evidence adds up: each bad outcome counts -log of how often a healthy pair has one, and what was
+    never good once is convicted when the sum exceeds log(hosts / false blame).
+    """
+
+    def __init__(self, fleet: Fleet, history: History, use_floor: bool = True) -> None:
+        if not fleet.bounds:
+            raise PairsError("Fleet.bounds is empty. To fix it: hand over the key pairs of data/thresholds.yml.")
+        self.fleet = fleet
+        self.hosts = sorted(set(fleet.hosts))
+        self.known = frozenset(self.hosts)
+        self.floor = fleet.floor_gb_s if use_floor else None
+        self.named = {host: fleet.switches[host] for host in self.hosts if fleet.switches.get(host)}
+        members: Dict[str, List[str]] = {}
+        for host, name in self.named.items():
+            members.setdefault(name, []).append(host)
+        #: A switch with one host cannot be told from the host.
+        self.groups = {name: hosts for name, hosts in sorted(members.items()) if len(hosts) > 1}
+        self.rounds = [
+            [one for one in done if one.rail is None and len(set(one.group)) == 2 and self.known.issuperset(one.group)]
+            for done in history
+        ]
+        self.pair_rounds = sum(1 for done in self.rounds if done)
+        self.outcomes = [one for done in self.rounds for one in done]
+        self.needed = log(max(2, len(self.hosts)) / self._value("false_blame"))
+        self._slow, self._broken = -log(self._value("dips")), -log(self._value("failures"))
+        #: More outcomes than this say nothing new of a host.
+        self.enough = ceil(self.needed / self._slow) + len((INSIDE, BETWEEN, UNKNOWN))
+        #: Whatever gets lost on the way, no search is longer: pairs, single cards with their second looks, sets.
+        growing = ceil(log2(max(2, len(self.hosts)))) + 2 * self.enough
+        self.most_rounds = pair_limit(len(self.hosts)) + len(fleet.rails) * (1 + self.enough) + growing
+        self._references()
+        self._marks()
+
+    def _value(self, name: str) -> float:
+        return float(self.fleet.bounds[name]["value"])
+
+    def relation(self, one: str, other: str) -> str:
+        if one not in self.named or other not in self.named:
+            return UNKNOWN
+        return INSIDE if self.named[one] == self.named[other] else BETWEEN
+
+    def weight(self, outcome: Outcome) -> float:
+        return self._slow if outcome.error is None and outcome.gb_s is not None else self._broken
+
+    # what is normal
+
+    def _references(self) -> None:
+        numbers = [one for one in self.outcomes if one.error is None and one.gb_s is not None]
+        self.pool = self._normal(numbers)
+        self.classes: Dict[str, Normal] = {}
+        for relation in (INSIDE, BETWEEN):
+            own = [one for one in numbers if self.relation(*one.group) == relation]
+            covered = {host for one in own for host in one.group}
+            # A class that few hosts were measured in has no normal of its own.
+            if self.groups and 2 * len(covered) >= len(self.hosts):
+                found = self._normal(own)
+                if found:
+                    self.classes[relation] = found
+        references = [*self.classes.values()] or ([self.pool] if self.pool else [])
+        self.top = max((one.bound for one in references), default=None)
+
+    def _normal(self, outcomes: List[Outcome]) -> Optional[Normal]:
+        best: Dict[str, float] = {}
+        for one in outcomes:
+            for host in one.group:
+                best[host] = max(best.get(host, 0.0), float(one.gb_s or 0))
+        return normal(best.values(), [float(one.gb_s or 0) for one in outcomes], self.fleet.bounds)
+
+    def bound(self, one: str, other: str) -> Optional[float]:
+        """What the outcome of this pair is held against."""
+        if self.floor is not None:
+            return self.floor
+        relation = self.relation(one, other)
+        if relation == UNKNOWN and self.classes:
+            return min(reference.bound for reference in self.classes.values())
+        reference = self.classes.get(relation, self.pool)
+        return reference.bound if reference else None
+
+    def mark(self, outcome: Outcome) -> str:
+        """Bad: below what is normal for pairs like it. Plain: normal for them, but too slow to prove a host."""
+        if outcome.error is not None or outcome.gb_s is None:
+            return BAD
+        bound = self.bound(*outcome.group)
+        if bound is not None and outcome.gb_s < bound:
+            return BAD
+        return PLAIN if self.floor is None and self.top is not None and outcome.gb_s < self.top else GOOD
+
+    # who is good
+
+    def _marks(self) -> None:
+        self.of_host: Dict[str, List[Tuple[str, Outcome]]] = {host: [] for host in self.hosts}
+        self.of_pair: Dict[FrozenSet[str], List[Tuple[str, Outcome]]] = {}
+        self.sound: Set[str] = set()
+        self.crossed: Set[str] = set()
+        for one in self.outcomes:
+            mark = self.mark(one)
+            for host in one.group:
+                self.of_host[host].append((mark, one))
+            self.of_pair.setdefault(frozenset(one.group), []).append((mark, one))
+            if mark == GOOD:
+                self.sound.update(one.group)
+            if mark != BAD:
+                self.crossed.update(self.left(*one.group))
+        #: Groups that were left, and nothing that left them was good.
+        self.uncrossed = {name for one in self.outcomes for name in self.left(*one.group)} - self.crossed
+        self.unsound = [host for host in self.hosts if host not in self.sound and self.of_host[host]]
+        self.convicted = [host for host in self.hosts if self._guilty(host)]
+        self.suspects = [host for host in self.hosts if host not in self.sound and host not in set(self.convicted)]
+
+    def left(self, one: str, other: str) -> Set[str]:
+        """The switch groups that the way between two hosts leaves, as far as is known."""
+        names = {self.named.get(one), self.named.get(other)}
+        return set() if len(names) == 1 else {name for name in names if name in self.groups}
+
+    def clear_way(self, one: str, other: str) -> bool:
+        """Whether nothing but the two hosts and their own link can be what is bad."""
+        return not self.left(one, other) & self.uncrossed
+
+    def charges(self, host: str) -> List[Outcome]:
+        """The bad outcomes that speak against a host."""
+        return [
+            one
+            for mark, one in self.of_host[host]
+            if mark == BAD and partner(one, host) in self.sound and self.clear_way(*one.group)
+        ]
+
+    def missing(self, host: str) -> Missing:
+        """What a conviction of this host still lacks."""
+        charges = self.charges(host)
+        partners = {partner(one, host) for one in charges}
+        own = self.own_sound(host)
+        light = sum(map(self.weight, charges)) < self.needed or len(partners) < min(2, len(self.sound - {host}))
+        # Hosts that are good with each other and bad with the rest share a switch that nobody named.
+        among = 0
+        if self.named.get(host) not in self.groups:
+            others = {other for other in self.unsound if other != host}
+            met = {partner(one, host) for _mark, one in self.of_host[host]} & others
+            among = min(_AMONG, len(others)) - len(met)
+        return Missing(light, bool(own) and not partners & own, among > 0)
+
+    def own_sound(self, host: str) -> Set[str]:
+        name = self.named.get(host)
+        return (set(self.groups.get(name, ())) & self.sound) - {host} if name else set()
+
+    def _guilty(self, host: str) -> bool:
+        return host not in self.sound and bool(self.charges(host)) and not any(self.missing(host))
+
+    # links and switch groups
+
+    def bad_links(self) -> List[FrozenSet[str]]:
+        """Pairs of sound hosts that are bad each time."""
+        found = [pair for pair, weight in self.bad_pairs().items() if weight >= self.needed]
+        return sorted(found, key=sorted)
+
+    def tangled(self) -> bool:
+        """So many of them, that it is how the hosts are connected, and not single links."""
+        return len(self.bad_links()) > int(self._value("links"))
+
+    def bad_pairs(self) -> Dict[FrozenSet[str], float]:
+        """Pairs of sound hosts of which no outcome was ever good, and the weight of that."""
+        found = {}
+        for pair, marks in self.of_pair.items():
+            if pair <= self.sound and all(mark == BAD for mark, _one in marks) and self.clear_way(*pair):
+                found[pair] = sum(self.weight(one) for _mark, one in marks)
+        return found
+
+    def crossings(self, name: str) -> List[Outcome]:
+        """The bad outcomes that speak against what connects a switch group: with hosts of groups that do cross."""
+        found = []
+        inside = [host for host in self.groups[name] if host in self.sound]
+        for host in inside or self.groups[name]:
+            for mark, one in self.of_host[host]:
+                other = partner(one, host)
+                left = self.left(host, other)
+                if (
+                    mark == BAD
+                    and other in self.sound
+                    and name in left
+                    and not (self.crossed and left - {name} - self.crossed)
+                ):
+                    found.append(one)
+        return found
+
+    def convicted_group(self, name: str) -> bool:
+        against = self.crossings(name)
+        hosts = {host for one in against for host in one.group if self.named.get(host) == name}
+        return sum(map(self.weight, against)) >= self.needed and len(hosts) > 1
+
+    def raw(self, host: str) -> float:
+        """The weight of all that was bad with a host, whoever the partner was."""
+        return sum(self.weight(one) for mark, one in self.of_host[host] if mark == BAD)
+
+
+def partner(outcome: Outcome, host: str) -> str:
+    return outcome.group[1] if outcome.group[0] == host else outcome.group[0]
+
+
+def look(fleet: Fleet, history: History) -> Tuple[Picture, bool]:
+    """Return the evidence, and whether the floor was given up because no pair reaches it.
+
+    Then it tells nobody apart, and the pairs are compared with each other.
+    """
+    picture = Picture(fleet, history)
+    if picture.floor is None or picture.sound or not picture.outcomes or len(picture.hosts) < 3:
+        return picture, False
+    tired = picture.pair_rounds >= pair_limit(len(picture.hosts))
+    if tired or all(picture.raw(host) >= picture.needed for host in picture.hosts):
+        return Picture(fleet, history, use_floor=False), True
+    return picture, False
