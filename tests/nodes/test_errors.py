@@ -47,7 +47,9 @@ class Scene:
 
     def shell(self, command, timeout=120):
         words = ["ssh", "-F", f"{self.lab.ssh}/config", NODE, f"sudo sh -ec '{command}'"]
-        return subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=True).stdout
+        done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def driver(self):
         """The versions that dpkg has of the driver, and whether it is whole."""
@@ -98,7 +100,7 @@ def refused(run, scene, rule, *texts):
     found = [row for row in scene.report()["findings"] if row["severity"] == "refuse"]
     assert [row["rule"] for row in found] == [rule]
     said = json.dumps(found)
-    assert [text for text in texts if text not in said] == []
+    assert [text for text in texts if text not in said] == [], said
     assert scene.driver() == {FIRST}
     assert run.recap(NODE)["changed"] == 0
 
@@ -108,7 +110,7 @@ def failed(run, scene, layer, *texts):
     assert run.status == 2
     (failure,) = scene.report()["hosts"][NODE]["failures"]
     assert failure["layer"] == layer
-    assert [text for text in texts if text not in failure["message"]] == []
+    assert [text for text in texts if text not in failure["message"]] == [], failure["message"]
     assert scene.driver() == {FIRST}
 
 
