@@ -3,11 +3,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-from typing import Dict, Iterable, NamedTuple, Optional, Tuple
+from typing import Dict, Iterable, Optional, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import Finding, evidence
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge import rules_health, rules_logs
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue_fleet import FLEET
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.rule import Rule
 
-LAYER = "verify"
 PHASE = "verify"
 #: The pool of a host that declares none.
 POOL = "default"
@@ -16,17 +18,6 @@ _TESTS = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
 _DDP = "PyTorch documentation, torch.nn.parallel.DistributedDataParallel and torch.utils.data.distributed"
 _ELASTIC = "PyTorch documentation, torchrun (Elastic Launch)"
 _PEP440 = "PEP 440 (local version labels) and PEP 427 (wheels)"
-
-
-class Rule(NamedTuple):
-    """One rule. ``cause`` and ``next`` may name {fields} that the finding fills in."""
-
-    severity: str
-    action: str
-    cause: str
-    next: str
-    source: str
-    layer: str = LAYER
 
 
 RULES: Dict[str, Rule] = {
@@ -271,6 +262,9 @@ RULES: Dict[str, Rule] = {
         "Save and load model, optimizer and step together, and write the checkpoint in one rename.",
         _ELASTIC,
     ),
+    **FLEET,
+    **rules_health.RULES,
+    **rules_logs.RULES,
 }
 
 
@@ -281,6 +275,7 @@ def finding(
     proof: Iterable[Tuple[str, object]] = (),
     severity: Optional[str] = None,
     pool: str = POOL,
+    scope: str = "host",
     **names: object,
 ) -> Finding:
     """Make a finding of a rule; ``proof`` is (where it was seen, text) pairs."""
@@ -291,7 +286,7 @@ def finding(
         "layer": meaning.layer,
         "host": host,
         "pool": pool,
-        "scope": "host",
+        "scope": scope,
         "summary": summary,
         "cause": _filled(meaning.cause, names),
         "action": {"kind": meaning.action, "text": _filled(meaning.next, names)},

@@ -32,11 +32,12 @@ class Conditions(NamedTuple):
     asked: Mapping[str, Any]  # {ranks, backend, collectives}
     thresholds: Mapping[str, Any]  # data/thresholds
     site_rows: Sequence[Mapping[str, Any]]
+    stage: str = STAGE
 
 
 def judge(document: Mapping[str, Any], conditions: Conditions) -> Tuple[List[Measurement], List[Finding]]:
     """Return the measurements and findings of one document of collectives.py."""
-    measurements = [_measurement(row, document) for row in document["rows"]]
+    measurements = [_measurement(row, document, conditions.stage) for row in document["rows"]]
     findings = _as_asked(document, conditions)
     findings += _incomplete(document, conditions)
     if document["ranks"] == 1:
@@ -65,10 +66,10 @@ def text_of(row: Mapping[str, Any]) -> str:
     )
 
 
-def _measurement(row: Mapping[str, Any], document: Mapping[str, Any]) -> Measurement:
+def _measurement(row: Mapping[str, Any], document: Mapping[str, Any], stage: str) -> Measurement:
     hosts = list(dict.fromkeys(document["hosts"]))
     return {
-        "stage": STAGE,
+        "stage": stage,
         "collective": row["collective"],
         "backend": document["backend"],
         "nodes": document["nodes"],
@@ -98,7 +99,7 @@ def _mark(measurement: Measurement, status: str, reason: str) -> None:
 
 def _as_asked(document: Mapping[str, Any], conditions: Conditions) -> List[Finding]:
     """Two jobs that each ran alone, or a fall-back to another backend, would both look healthy."""
-    got = {"ranks": document["ranks"], "backend": document["backend"]}
+    got = {"ranks": document["ranks"], "backend": document["backend"], "nodes": document["nodes"]}
     wanted = {key: conditions.asked[key] for key in got if conditions.asked.get(key) is not None}
     return [
         finding(

@@ -6,12 +6,19 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import Finding, ordered
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge import collectives, ddp, identity, runs, thresholds
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge import (
+    collectives,
+    ddp,
+    identity,
+    meeting,
+    runs,
+    thresholds,
+)
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue import POOL
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.job import describe
 
 #: The stages in the order in which they run.
-STAGES = ("environment", "collectives", "ddp", "nodes")
+STAGES = ("environment", "collectives", "ddp", "pairs", "fleet", "nodes")
 
 
 class Context(NamedTuple):
@@ -31,8 +38,8 @@ def judge(outputs: Mapping[str, Mapping[str, Any]], context: Context) -> Dict[st
     """Return measurements, findings and versions.
 
     ``outputs`` maps each stage that should have run to {run, document, asked}: how it ran (bounded.py's report),
-    what it measured, what it was asked for; or to {skipped: why}, {apart: {rule, text}}. A stage that is not named was
-    switched off.
+    what it measured, what it was asked for; or to {skipped: why}, {apart: {rule, text}}, or {record} of what nodes
+    measured together. A stage that is not named was switched off.
     """
     thresholds.check_site_rows(context.site_rows)
     job = describe(context.host, context.observation, context.gpus, context.thresholds)
@@ -43,6 +50,11 @@ def judge(outputs: Mapping[str, Mapping[str, Any]], context: Context) -> Dict[st
         if name not in outputs:
             continue
         stage = outputs[name]
+        if stage.get("record"):
+            conditions = collectives.Conditions(job, stage.get("asked") or {}, context.thresholds, context.site_rows)
+            measured, found = meeting.judge(name, stage["record"], conditions)
+            measurements, findings = measurements + measured, findings + found
+            continue
         findings += runs.judge(name, stage, context.host)
         document = stage.get("document")
         if not document:

@@ -14,6 +14,9 @@ _DEPENDS = (
     "the collectives did not come to an end, and gradients travel through them",
     "a stage on this node alone did not come to an end",
 )
+_APART = "this node cannot talk to all others: see what the pairs have shown"
+#: Stages in which nodes work together.
+_TOGETHER = ("pairs", "fleet", "nodes")
 
 
 def assemble(
@@ -21,15 +24,24 @@ def assemble(
     files: Iterable[Mapping[str, Any]],
     asked: Mapping[str, Mapping[str, Any]],
 ) -> Dict[str, Dict[str, Any]]:
-    """Return {stage: {run, document, asked}}, or {skipped: why}, or {apart: {rule, text}} with nothing wrong here.
+    """Return {stage: {run, document, asked}}, or {record, asked} of what nodes measured together, or {skipped: why}, or
+    {apart: {rule, text}} with nothing wrong here.
 
     ``launches`` are the registered results of the commands by stage, ``files`` what slurp returned
     (`<stage>.run.json` by bounded.py, `<stage>.json` by the stage itself).
     """
     contents: Dict[str, Any] = {str(one.get("source", "")).rpartition("/")[2]: _decoded(one) for one in files}
     outputs: Dict[str, Dict[str, Any]] = {}
+    told = False
     for stage, launch in launches.items():
+        if "record" in launch:
+            outputs[stage] = {"record": launch["record"], "asked": dict(asked.get(stage) or {})}
+            continue
         if launch.get("skipped"):
+            # What keeps a node from the others is told once.
+            if stage in _TOGETHER and told:
+                continue
+            told = told or stage in _TOGETHER
             reason = (asked.get(stage) or {}).get("reason")
             outputs[stage] = {"apart": reason} if reason else {"skipped": _why(stage, launches, contents)}
             continue
@@ -43,7 +55,9 @@ def _why(stage: str, launches: Mapping[str, Mapping[str, Any]], contents: Mappin
     environment = contents.get("environment.json")
     if launches.get("environment", {}).get("rc") or not environment or environment["torch"]["error"]:
         return "torch cannot be used in this environment"
-    return _DEPENDS[stage == "nodes"]
+    if any("record" in launch for launch in launches.values()):
+        return _APART  # so that its own stages were well
+    return _DEPENDS[stage in _TOGETHER]
 
 
 def _decoded(slurped: Mapping[str, Any]) -> Any:

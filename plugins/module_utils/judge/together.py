@@ -24,10 +24,11 @@ class Run(NamedTuple):
 def plan(own: str, run: Run) -> Dict[str, Any]:
     """What this host does: nothing (a pool of one), its part of the job, or say why there is none.
 
-    Every host of the run gets the same job. ``reason`` is {rule, text} where it is not the whole pool's.
+    Every host of the run gets the same job, and the same ``places``: what each host brings. ``reason`` is {rule, text}
+    where it is not the whole pool's.
     """
     members = sorted(run.members)
-    answer: Dict[str, Any] = {"wanted": len(members) > 1, "joins": False, "reason": None, "asked": {}}
+    answer: Dict[str, Any] = {"wanted": len(members) > 1, "joins": False, "reason": None, "asked": {}, "places": {}}
     if not answer["wanted"] or own not in run.ready:
         return answer
     hosts = [name for name in members if name in run.ready]
@@ -50,7 +51,15 @@ def plan(own: str, run: Run) -> Dict[str, Any]:
         "address": found.addresses[own],
         "interface": found.interfaces[own],
     }
-    return {**answer, "joins": True, "asked": asked}
+    places = {
+        name: {
+            "address": found.addresses[name],
+            "interface": found.interfaces[name],
+            "ranks": int(run.ready[name]["ranks"]),
+        }
+        for name in hosts
+    }
+    return {**answer, "joins": True, "asked": asked, "places": places}
 
 
 def _network(hosts: List[str], run: Run) -> Union[Choice, str]:

@@ -170,11 +170,16 @@ class Case:
 
 
 class Progress:
-    """Says in a file of this rank's own what it is about to do, so that somebody can tell who keeps the others waiting."""
+    """Says in a file of this rank's own what it is about to do, so that one can tell who keeps the others waiting."""
 
     def __init__(self, directory: Path | None, host: str) -> None:
         self.path = directory and directory / f"rank-{os.environ.get('RANK', '0')}.json"
-        self.fact: dict[str, Any] = {"rank": int(os.environ.get("RANK", "0")), "host": host, "pid": os.getpid(), "step": 0}
+        self.fact: dict[str, Any] = {
+            "rank": int(os.environ.get("RANK", "0")),
+            "host": host,
+            "pid": os.getpid(),
+            "step": 0,
+        }
 
     def __call__(self, doing: str) -> None:
         self.fact.update(step=self.fact["step"] + 1, doing=doing)

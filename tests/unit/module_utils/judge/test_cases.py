@@ -121,7 +121,11 @@ def test_findings_are_whole(param):
     for one in judged(param)["findings"]:
         assert one["summary"] and one["cause"] and one["action"]["text"]
         assert "{" not in one["cause"] + one["action"]["text"], "a field was not filled in"
-        assert one["pool"] == "default" and one["host"] == "node-a" and one["phase"] == "verify"
+        assert (
+            one["pool"] == "default"
+            and one["host"] == (None if one["scope"] == "pool" else "node-a")
+            and one["phase"] == "verify"
+        )
 
 
 def test_healthy_measurements_have_the_names_that_others_read():

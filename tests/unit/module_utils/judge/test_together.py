@@ -35,18 +35,22 @@ def test_all_get_the_same_job_and_each_its_own_place():
         "nodes": 3, "ranks": 24, "backend": "nccl", "seed": 2, "host": "10.0.0.97", "address": "10.0.0.99",
         "interface": "eth1",
     }  # fmt: skip
+    assert all(part["places"] == parts["a"]["places"] for part in parts.values())
+    assert parts["a"]["places"]["c"] == {"address": "10.0.0.99", "interface": "eth1", "ranks": 8}
     own = ("address", "interface")
     shared = [{key: value for key, value in part["asked"].items() if key not in own} for part in parts.values()]
     assert shared == [shared[0]] * 3
 
 
 def test_a_pool_of_one_has_no_such_job():
-    assert plan("a", fleet(members=["a"])) == {"wanted": False, "joins": False, "reason": None, "asked": {}}
+    nothing = {"wanted": False, "joins": False, "reason": None, "asked": {}, "places": {}}
+    assert plan("a", fleet(members=["a"])) == nothing
 
 
 def test_a_host_whose_own_stages_failed_takes_no_part_and_is_named_to_the_others():
     ready = {name: one for name, one in fleet().ready.items() if name != "a"}
-    assert plan("a", fleet(ready=ready)) == {"wanted": True, "joins": False, "reason": None, "asked": {}}
+    nothing = {"wanted": True, "joins": False, "reason": None, "asked": {}, "places": {}}
+    assert plan("a", fleet(ready=ready)) == nothing
     part = plan("b", fleet(ready=ready))
     assert part["joins"] and part["asked"]["nodes"] == 2 and part["asked"]["host"] == "10.0.0.98"
     assert part["reason"] == {"rule": LEFT_OUT, "text": "without a"}
