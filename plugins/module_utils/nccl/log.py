@@ -31,6 +31,8 @@ _COMMUNICATOR = re.compile(r"rank (?P<rank>\d+) nranks (?P<ranks>\d+) ", re.IGNO
 _NODES = re.compile(r"nRanks (?P<ranks>\d+) nNodes (?P<nodes>\d+) ")
 _PLUGIN = re.compile(r"NET/Plugin ?: Loaded net plugin (?P<name>.+?) \(v\d+\)")
 _NETWORK = re.compile(r"Using network (?P<name>\S.*)")
+#: What can be declared of a path.
+DECLARED = ("nodes", "rdma", "interface", "devices", "p2p", "nvls")
 #: Nobody reads more warnings than this of one log.
 _MOST_WARNINGS = 20
 

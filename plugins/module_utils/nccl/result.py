@@ -16,6 +16,8 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.rows import Devi
 #: Texts of each kind that a result carries.
 _MOST_TEXTS = 50
 _LONGEST_TEXT = 240
+#: Hosts that a text names.
+_MOST_HOSTS = 8
 
 
 class Judged(NamedTuple):
@@ -49,30 +51,39 @@ def parse(text: str) -> Dict[str, Any]:
     return _result(judged, errors, [], versions, messages, log.warnings(messages))
 
 
-def as_asked(result: Mapping[str, Any], ranks: int, hosts: Union[int, Sequence[str], None] = None) -> List[str]:
-    """How a result differs from the job that was asked for; empty where it is that job.
+def as_asked(
+    result: Mapping[str, Any], ranks: Optional[int], hosts: Union[int, Sequence[str], None] = None
+) -> List[str]:
+    """How a result differs from the job that was asked for; empty where it is that job. None: not asked for.
 
     ``hosts``: how many, or their names as the machines call themselves.
     """
     said: List[str] = []
-    runs = result.get("runs") or []
-    if not runs:
-        return ["there is no run in it"]
-    for run in runs:
+    for run in result["runs"]:
         name = run["collective"] or "a run"
-        if run["ranks"] is None:
-            said.append(f"{name}: ranks unknown, {ranks} asked for")
-        elif run["ranks"] != ranks:
-            said.append(f"{name}: {run['ranks']} ranks, {ranks} asked for")
-        if hosts is None or run["host_names"] is None:
-            continue
+        if ranks is not None and run["ranks"] != ranks:
+            said.append(f"{name}: {_known(run['ranks'])} ranks, {ranks} asked for")
         seen = run["host_names"]
-        if isinstance(hosts, int):
+        if hosts is None:
+            continue
+        if seen is None:
+            said.append(f"{name}: hosts unknown, {hosts if isinstance(hosts, int) else ', '.join(hosts)} asked for")
+        elif isinstance(hosts, int):
             if len(seen) != hosts:
-                said.append(f"{name}: {len(seen)} hosts ({', '.join(seen)}), {hosts} asked for")
+                said.append(f"{name}: {len(seen)} hosts ({', '.join(seen[:_MOST_HOSTS])}), {hosts} asked for")
         elif {_short(one) for one in seen} != {_short(one) for one in hosts}:
-            said.append(f"{name}: ran on {', '.join(seen)}, asked for {', '.join(hosts)}")
-    return list(dict.fromkeys(said))
+            said.append(f"{name}: ran on {', '.join(seen[:_MOST_HOSTS])}, asked for {', '.join(hosts)}")
+    return list(dict.fromkeys(said)) if result["runs"] else ["there is no run in it"]
+
+
+def held_to(result: Mapping[str, Any], ranks: Optional[int], hosts: Optional[int]) -> Dict[str, Any]:
+    """The result with what differs from the job that was asked for among its errors."""
+    said = as_asked(result, ranks, hosts) if result["runs"] else []
+    return {**result, "errors": [*result["errors"], *said], "verdict": "fail" if said else result["verdict"]}
+
+
+def _known(number: Optional[int]) -> str:
+    return "unknown" if number is None else str(number)
 
 
 def _short(host: str) -> str:
