@@ -209,6 +209,9 @@ def _blamed(truth: Truth, history: list[list[Outcome]], found: Conclusion) -> li
     # bad switch, as far as is known, cannot be told from it.
     bad = set(truth.nodes) | {host for host, _card in truth.rails if not truth.fleet.rails}
     bad |= {host for host, name in truth.switches.items() if name in broken and name not in groups}
+    if len(truth.fleet.switches) < len(truth.fleet.hosts):
+        bad |= {host for host, name in truth.switches.items() if name in truth.inner}
+        bad |= {host for host, name in truth.switches.items() if name in broken and host not in truth.fleet.switches}
     problems += [f"healthy node blamed: {one.hosts[0]}" for one in found.nodes if one.hosts[0] not in bad]
     for one in found.rails:
         if (one.hosts[0], one.rail) not in truth.rails:
@@ -219,7 +222,7 @@ def _blamed(truth: Truth, history: list[list[Outcome]], found: Conclusion) -> li
     for one in found.switches:
         names = set(one.switches)
         all_bad = all(host in truth.nodes for host in one.hosts)  # cannot be told from a bad switch
-        everywhere = names == set(groups) and (truth.spine < 1 or len(set(groups) - broken) < 2)
+        everywhere = truth.spine < 1 or (names == set(groups) and len(names - broken) < 2)
         if not names <= broken and not all_bad and not everywhere:
             problems.append(f"healthy switch group blamed: {sorted(names)}")
     for one in found.sets:

@@ -10,7 +10,6 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.growing import 
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.picture import (
     BAD,
     BETWEEN,
-    INSIDE,
     History,
     Picture,
     look,
@@ -27,7 +26,8 @@ def conclude(fleet: Fleet, history: History) -> Conclusion:
     rails, growing = Rails(picture, history), Growing(picture, history)
     switches = _switches(picture)
     named = {host for one in switches if one.cause.startswith(_ALL) for host in one.hosts}
-    bound = picture.floor if picture.floor is not None else picture.top
+    pool = picture.pool.bound if picture.pool else None
+    bound = picture.floor if picture.floor is not None else pool
     return Conclusion(
         nodes=_nodes(picture, rails),
         links=_links(picture),
@@ -96,7 +96,7 @@ def _rails(picture: Picture, rails: Rails) -> Tuple[Blame, ...]:
 
 def _links(picture: Picture) -> Tuple[Blame, ...]:
     found = []
-    for pair in [] if picture.tangled() else picture.bad_links():
+    for pair in picture.bad_links():
         seen = tuple(one for _mark, one in picture.of_pair[pair])
         hosts = _sorted(pair)
         cause = f"{_how(seen)} with each other each time, both good with others"
@@ -107,7 +107,7 @@ def _links(picture: Picture) -> Tuple[Blame, ...]:
 def _switches(picture: Picture) -> Tuple[Blame, ...]:
     guilty = [name for name in sorted(picture.uncrossed) if picture.convicted_group(name)]
     found = []
-    if guilty and not picture.crossed:
+    if len(guilty) > 1 and not picture.crossed:
         seen = [one for name in guilty for one in picture.crossings(name)]
         cause = f"{_how(seen)} between all of the switch groups, good inside them: what connects them, or one of two"
         found.append(_switch(picture, tuple(guilty), cause, list(dict.fromkeys(seen))))
@@ -133,7 +133,7 @@ def _switch(picture: Picture, names: Tuple[str, ...], cause: str, seen: List[Out
 
 def _slower_between(picture: Picture) -> Optional[Blame]:
     """All pairs between groups equally slow: without a floor only the pairs inside the groups tell."""
-    inside, between = picture.classes.get(INSIDE), picture.classes.get(BETWEEN)
+    inside, between = picture.pool, picture.between
     if not inside or not between or between.middle >= inside.bound:
         return None
     seen = [one for one in picture.outcomes if picture.relation(*one.group) == BETWEEN]
@@ -162,15 +162,15 @@ def _undecided(picture: Picture, missed: bool, named: Iterable[str]) -> Tuple[Bl
         seen.update(dict.fromkeys(one for mark, one in picture.of_host[host] if mark == BAD))
     bad = tuple(seen)
     if missed and not picture.convicted and not waiting:
-        text = "no pair reaches the floor and none stands out: something that all of them share"
+        text = "most hosts never reach the floor and none stands out: something that they share"
         worst = tuple(one for one in picture.outcomes if (one.gb_s or 0) < (picture.fleet.floor_gb_s or 0))
         return (_open(picture, _sorted(picture.hosts), text, worst),)
-    if picture.tangled():
-        pairs = picture.bad_links()
+    if picture.tangled:
+        pairs = list(picture.bad_pairs)
         text = f"{len(pairs)} pairs are bad, their hosts good with others: how they are connected, no single links"
         seen_in = tuple(one for pair in pairs for _mark, one in picture.of_pair[pair])
         return (_open(picture, _sorted({host for pair in pairs for host in pair}), text, seen_in),)
-    if not bad:
+    if not bad and not picture.bad_pairs:
         return ()
     if len(picture.hosts) == 2:
         text = f"{_how(bad)}: one of the two or the link between them; two nodes alone cannot tell"
@@ -179,6 +179,12 @@ def _undecided(picture: Picture, missed: bool, named: Iterable[str]) -> Tuple[Bl
         text = f"every pair is {_how(bad)}: most of them, or something that all of them share"
         return (_open(picture, _sorted(waiting), text, bad),)
     found = []
+    for pair, weight in sorted(picture.bad_pairs.items(), key=lambda item: sorted(item[0])):
+        if weight >= picture.needed and not picture.around(pair):
+            text = (
+                "bad with each other each time, good with others, but no others in common: the link, or their switches"
+            )
+            found.append(_open(picture, _sorted(pair), text, tuple(one for _mark, one in picture.of_pair[pair])))
     for host in waiting:
         own = tuple(one for mark, one in picture.of_host[host] if mark == BAD)
         if own:
@@ -188,14 +194,22 @@ def _undecided(picture: Picture, missed: bool, named: Iterable[str]) -> Tuple[Bl
 
 
 def _open(picture: Picture, hosts: Tuple[str, ...], cause: str, seen: Tuple[Outcome, ...]) -> Blame:
-    bound = picture.fleet.floor_gb_s if picture.fleet.floor_gb_s is not None else picture.top
+    bound = (
+        picture.fleet.floor_gb_s
+        if picture.fleet.floor_gb_s is not None
+        else picture.pool.bound
+        if picture.pool
+        else None
+    )
     return Blame("undecided", hosts, cause, seen, gb_s=_best(seen), expected_gb_s=bound)
 
 
 def _notes(picture: Picture, growing: Growing, missed: bool) -> List[str]:
     notes = []
     if missed:
-        notes.append(f"no pair reaches the floor, {picture.fleet.floor_gb_s:g} GB/s; pairs are held against each other")
+        notes.append(
+            f"most hosts never reach the floor, {picture.fleet.floor_gb_s:g} GB/s; pairs are held against each other"
+        )
     if picture.floor is None and not missed and len(picture.hosts) == 2 and picture.outcomes:
         notes.append("two nodes and no floor: there is nothing to compare their speed with")
     if growing.left_out:

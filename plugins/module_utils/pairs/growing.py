@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Dict, FrozenSet, List, Optional, Set, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import natural
-from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.picture import BETWEEN, INSIDE, History, Picture
+from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.picture import History, Picture
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.robust import Normal, normal
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.words import Group, Outcome
 
@@ -40,7 +40,7 @@ class Growing:
     def _left_out(self) -> Set[str]:
         """Sound hosts that would make every set slow for a reason that is known: one end of a link, a switch group."""
         picture = self.picture
-        out = set() if picture.tangled() else {sorted(pair)[1] for pair in picture.bad_links()}
+        out = {sorted(pair)[1] for pair in picture.bad_links()}
         if picture.crossed:
             for name in picture.uncrossed:
                 out |= set(picture.groups[name])
@@ -76,7 +76,7 @@ class Growing:
             found = normal([best[one] for one in same], [best[one] for one in same], self.picture.fleet.bounds)
             bound = found.bound if found and len(same) > 1 else self._from_smaller(across)
             # How the hosts are connected is known to be uneven: then only what fails is bad.
-            self.bounds.update(dict.fromkeys(same, None if self.picture.tangled() else bound))
+            self.bounds.update(dict.fromkeys(same, None if self.picture.tangled else bound))
             if found:
                 self.normals[across] = found
 
@@ -85,7 +85,7 @@ class Growing:
         share = float(self.picture.fleet.bounds["least_share_when_growing"]["value"])
         if across in self.normals:
             return self.normals[across].middle * share
-        inside, between = (self.picture.classes.get(name) for name in (INSIDE, BETWEEN))
+        inside, between = self.picture.pool, self.picture.between
         if not self.normals or (across and not (inside and between)):
             return None
         loss = min(1.0, between.middle / inside.middle) if inside and between else 1.0

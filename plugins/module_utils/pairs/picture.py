@@ -3,8 +3,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-from math import ceil, log, log2
-from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
+from math import ceil, lgamma, log, log2
+from typing import Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.robust import Normal, normal
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.words import Fleet, Outcome, PairsError
@@ -15,6 +15,8 @@ INSIDE, BETWEEN, UNKNOWN = "inside", "between", "unknown"
 
 #: With how many of the other suspects a host whose switch is not known is measured before it is convicted.
 _AMONG = 2
+#: Outcomes of a host beyond those that a conviction needs: with partners that turn out to say nothing.
+_SPARE = 5
 
 
 class Missing(NamedTuple):
@@ -60,7 +62,7 @@ class Picture:
         self.needed = log(max(2, len(self.hosts)) / self._value("false_blame"))
         self._slow, self._broken = -log(self._value("dips")), -log(self._value("failures"))
         #: More outcomes than this say nothing new of a host.
-        self.enough = ceil(self.needed / self._slow) + len((INSIDE, BETWEEN, UNKNOWN))
+        self.enough = ceil(self.needed / self._slow) + _SPARE
         #: Whatever gets lost on the way, no search is longer: pairs, single cards with their second looks, sets.
         growing = ceil(log2(max(2, len(self.hosts)))) + 2 * self.enough
         self.most_rounds = pair_limit(len(self.hosts)) + len(fleet.rails) * (1 + self.enough) + growing
@@ -83,34 +85,32 @@ class Picture:
     def _references(self) -> None:
         numbers = [one for one in self.outcomes if one.error is None and one.gb_s is not None]
         self.pool = self._normal(numbers)
-        self.classes: Dict[str, Normal] = {}
-        for relation in (INSIDE, BETWEEN):
-            own = [one for one in numbers if self.relation(*one.group) == relation]
-            covered = {host for one in own for host in one.group}
-            # A class that few hosts were measured in has no normal of its own.
-            if self.groups and 2 * len(covered) >= len(self.hosts):
-                found = self._normal(own)
-                if found:
-                    self.classes[relation] = found
-        references = [*self.classes.values()] or ([self.pool] if self.pool else [])
-        self.top = max((one.bound for one in references), default=None)
+        #: Pairs of different switch groups may be slower by design. Hosts that are proven good tell by how much, each
+        #: group by its best pair.
+        self.between: Optional[Normal] = None
+        if self.pool and self.groups:
+            proven = {host for one in numbers if float(one.gb_s or 0) >= self.pool.bound for host in one.group}
+            across = [one for one in numbers if self.relation(*one.group) == BETWEEN and proven.issuperset(one.group)]
+            if 2 * len({host for one in across for host in one.group}) >= len(proven):
+                self.between = self._normal(across, self.named)
 
-    def _normal(self, outcomes: List[Outcome]) -> Optional[Normal]:
+    def _normal(self, outcomes: List[Outcome], members: Optional[Mapping[str, str]] = None) -> Optional[Normal]:
         best: Dict[str, float] = {}
         for one in outcomes:
             for host in one.group:
-                best[host] = max(best.get(host, 0.0), float(one.gb_s or 0))
+                member = members[host] if members else host
+                best[member] = max(best.get(member, 0.0), float(one.gb_s or 0))
         return normal(best.values(), [float(one.gb_s or 0) for one in outcomes], self.fleet.bounds)
 
     def bound(self, one: str, other: str) -> Optional[float]:
         """What the outcome of this pair is held against."""
         if self.floor is not None:
             return self.floor
-        relation = self.relation(one, other)
-        if relation == UNKNOWN and self.classes:
-            return min(reference.bound for reference in self.classes.values())
-        reference = self.classes.get(relation, self.pool)
-        return reference.bound if reference else None
+        if self.pool is None:
+            return None
+        if self.between is None or self.relation(one, other) == INSIDE:
+            return self.pool.bound
+        return min(self.between.bound, self.pool.bound)
 
     def mark(self, outcome: Outcome) -> str:
         """Bad: below what is normal for pairs like it. Plain: normal for them, but too slow to prove a host."""
@@ -119,7 +119,7 @@ class Picture:
         bound = self.bound(*outcome.group)
         if bound is not None and outcome.gb_s < bound:
             return BAD
-        return PLAIN if self.floor is None and self.top is not None and outcome.gb_s < self.top else GOOD
+        return PLAIN if self.floor is None and self.pool and outcome.gb_s < self.pool.bound else GOOD
 
     # who is good
 
@@ -135,29 +135,48 @@ class Picture:
             self.of_pair.setdefault(frozenset(one.group), []).append((mark, one))
             if mark == GOOD:
                 self.sound.update(one.group)
-            if mark != BAD:
-                self.crossed.update(self.left(*one.group))
-        #: Groups that were left, and nothing that left them was good.
-        self.uncrossed = {name for one in self.outcomes for name in self.left(*one.group)} - self.crossed
+            if mark != BAD and self.relation(*one.group) == BETWEEN:
+                self.crossed.update(self.named[host] for host in one.group)
+        #: Groups that were left towards proven hosts, and nothing that left them was good.
+        self.uncrossed = {
+            self.named[host]
+            for one in self.outcomes
+            if self.relation(*one.group) == BETWEEN
+            for host in one.group
+            if self.named[host] in self.groups and partner(one, host) in self.sound
+        } - self.crossed
         self.unsound = [host for host in self.hosts if host not in self.sound and self.of_host[host]]
+        self.bad_pairs = self._bad_pairs()
+        self.tangled = self._tangled()
         self.convicted = [host for host in self.hosts if self._guilty(host)]
         self.suspects = [host for host in self.hosts if host not in self.sound and host not in set(self.convicted)]
 
     def left(self, one: str, other: str) -> Set[str]:
-        """The switch groups that the way between two hosts leaves, as far as is known."""
-        names = {self.named.get(one), self.named.get(other)}
-        return set() if len(names) == 1 else {name for name in names if name in self.groups}
+        """The switch groups that the way between two hosts leaves for sure."""
+        if self.relation(one, other) != BETWEEN:
+            return set()
+        return {self.named[host] for host in (one, other) if self.named[host] in self.groups}
 
     def clear_way(self, one: str, other: str) -> bool:
         """Whether nothing but the two hosts and their own link can be what is bad."""
-        return not self.left(one, other) & self.uncrossed
+        relation = self.relation(one, other)
+        if relation == INSIDE:
+            return True
+        if self.uncrossed and not self.crossed:
+            return False
+        if relation == BETWEEN:
+            return self.left(one, other) <= self.crossed
+        return not {self.named.get(one), self.named.get(other)} & self.uncrossed
 
     def charges(self, host: str) -> List[Outcome]:
         """The bad outcomes that speak against a host."""
         return [
             one
             for mark, one in self.of_host[host]
-            if mark == BAD and partner(one, host) in self.sound and self.clear_way(*one.group)
+            if mark == BAD
+            and partner(one, host) in self.sound
+            and self.clear_way(*one.group)
+            and not (self.tangled and self.relation(*one.group) != INSIDE)
         ]
 
     def missing(self, host: str) -> Missing:
@@ -183,22 +202,40 @@ class Picture:
 
     # links and switch groups
 
-    def bad_links(self) -> List[FrozenSet[str]]:
-        """Pairs of sound hosts that are bad each time."""
-        found = [pair for pair, weight in self.bad_pairs().items() if weight >= self.needed]
-        return sorted(found, key=sorted)
-
-    def tangled(self) -> bool:
-        """So many of them, that it is how the hosts are connected, and not single links."""
-        return len(self.bad_links()) > int(self._value("links"))
-
-    def bad_pairs(self) -> Dict[FrozenSet[str], float]:
+    def _bad_pairs(self) -> Dict[FrozenSet[str], float]:
         """Pairs of sound hosts of which no outcome was ever good, and the weight of that."""
         found = {}
         for pair, marks in self.of_pair.items():
             if pair <= self.sound and all(mark == BAD for mark, _one in marks) and self.clear_way(*pair):
                 found[pair] = sum(self.weight(one) for _mark, one in marks)
         return found
+
+    def _tangled(self) -> bool:
+        """Whether so many pairs of good hosts are bad that it is how the hosts are connected, and not single links.
+
+        Chance alone makes k of n pairs bad with less than (n over k) times each one's own probability.
+        """
+        few = int(self._value("links"))
+        again = [pair for pair, weight in self.bad_pairs.items() if 2 * weight >= self.needed]
+        total, bad = len(self.of_pair), len(self.bad_pairs)
+        chances = lgamma(total + 1) - lgamma(bad + 1) - lgamma(total - bad + 1)
+        once = sum(self.weight(self.of_pair[pair][0][1]) for pair in self.bad_pairs)
+        return len(again) > few or (bad > few and once - chances >= self.needed)
+
+    def around(self, pair: FrozenSet[str]) -> bool:
+        """Whether a way around over a third host is good. Else a switch may be bad, also one that nobody named."""
+        one, other = sorted(pair)
+        return self.relation(one, other) == INSIDE or bool(self.good_with(one) & self.good_with(other))
+
+    def good_with(self, host: str) -> Set[str]:
+        return {partner(one, host) for mark, one in self.of_host[host] if mark == GOOD}
+
+    def bad_links(self) -> List[FrozenSet[str]]:
+        """Pairs of sound hosts that are bad each time, and nothing else explains it."""
+        if self.tangled:
+            return []
+        found = [pair for pair, weight in self.bad_pairs.items() if weight >= self.needed and self.around(pair)]
+        return sorted(found, key=sorted)
 
     def crossings(self, name: str) -> List[Outcome]:
         """The bad outcomes that speak against what connects a switch group: with hosts of groups that do cross."""
@@ -232,14 +269,15 @@ def partner(outcome: Outcome, host: str) -> str:
 
 
 def look(fleet: Fleet, history: History) -> Tuple[Picture, bool]:
-    """Return the evidence, and whether the floor was given up because no pair reaches it.
+    """Return the evidence, and whether the floor was given up because most hosts never reach it.
 
     Then it tells nobody apart, and the pairs are compared with each other.
     """
     picture = Picture(fleet, history)
-    if picture.floor is None or picture.sound or not picture.outcomes or len(picture.hosts) < 3:
+    few = 2 * len(picture.sound) < len(picture.hosts)
+    if picture.floor is None or not few or not picture.outcomes or len(picture.hosts) < 3:
         return picture, False
     tired = picture.pair_rounds >= pair_limit(len(picture.hosts))
-    if tired or all(picture.raw(host) >= picture.needed for host in picture.hosts):
+    if tired or all(picture.raw(host) >= picture.needed for host in picture.hosts if host not in picture.sound):
         return Picture(fleet, history, use_floor=False), True
     return picture, False

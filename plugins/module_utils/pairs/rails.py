@@ -7,7 +7,7 @@ from math import log
 from typing import Dict, List, Optional, Set, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.picture import History, Picture
-from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.robust import normal
+from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.robust import Normal, normal
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.schedule import shuffled
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.words import Group, Outcome
 
@@ -56,11 +56,20 @@ class Rails:
         return found
 
     def guilty(self, host: str) -> Dict[str, List[Outcome]]:
-        """The cards that explain why the host is bad: often enough bad, beside others that are good."""
+        """The cards that explain why the host is bad: often enough bad, beside others that are good, and as slow.
+
+        The load is split evenly over the cards, so a card that holds the node up is as far below its like as the node
+        is. Where it is nearer to what is normal, the node holds up the card.
+        """
         bad = self.cards(host)
         if not self.measured(host) or len(bad) == len(self.names):
             return {}
-        return {name: seen for name, seen in bad.items() if self._weight(seen) >= self.needed}
+        node = _share(self.picture.charges(host), self.picture.pool)
+        return {
+            name: seen
+            for name, seen in bad.items()
+            if self._weight(seen) >= self.needed and 2 * _share(seen, self.normal) <= node + 1
+        }
 
     def measured(self, host: str) -> bool:
         return bool(self.names) and all((host, name) in self.of_card for name in self.names)
@@ -100,3 +109,9 @@ class Rails:
         for number, two in enumerate(controls if made else []):
             made.append(Group(tuple(sorted(two)), sorted(cards)[number % len(cards)]))
         return made
+
+
+def _share(outcomes: List[Outcome], reference: Optional[Normal]) -> float:
+    """The best of them as a share of what is normal; 0 where all failed."""
+    best = max((one.gb_s for one in outcomes if one.error is None and one.gb_s is not None), default=0.0)
+    return best / reference.middle if reference else 0.0

@@ -15,6 +15,9 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.picture import 
 )
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.words import Group
 
+#: How often a host is measured inside a switch group of which nothing good is known.
+_AT_HOME = 2
+
 
 def shuffled(hosts: Iterable[str], seed: int) -> List[str]:
     """The same order wherever it is asked for."""
@@ -74,14 +77,28 @@ class _Round:
 
     def _links_again(self) -> None:
         """A pair of sound hosts that was never good is measured again: a link, or a dip."""
-        for pair, weight in sorted(self.picture.bad_pairs().items(), key=lambda item: sorted(item[0])):
-            if weight < self.picture.needed and not pair & self.taken:
-                one, other = sorted(pair)
+        picture = self.picture
+        for pair, weight in sorted(picture.bad_pairs.items(), key=lambda item: sorted(item[0])):
+            if picture.tangled or pair & self.taken or len(picture.of_pair[pair]) > picture.enough:
+                continue
+            one, other = sorted(pair)
+            if not picture.around(pair):
+                self._around(one, other) or self._around(other, one)
+            elif weight < picture.needed:
                 self._take(one, other)
+
+    def _around(self, one: str, other: str) -> bool:
+        """Measure a host that is good with one of them with the other."""
+        third = [host for host in self._free(self.picture.good_with(one)) if not self._met(host, other)]
+        if third:
+            self._take(third[0], other)
+        return bool(third)
 
     def _groups_again(self) -> None:
         """A switch group that nothing good came out of is measured with hosts of groups that do cross."""
         picture = self.picture
+        if not picture.crossed:
+            self._other_groups()
         for name in sorted(picture.uncrossed):
             missing = picture.needed - sum(map(picture.weight, picture.crossings(name)))
             members = [host for host in picture.groups[name] if host in picture.sound] or picture.groups[name]
@@ -99,13 +116,24 @@ class _Round:
                     self._take(host, found)
                     missing -= picture.weight(picture.of_host[found][0][1])
 
+    def _other_groups(self) -> None:
+        """Nothing between groups is good yet: those that were never left may be the ones that tell."""
+        picture = self.picture
+        for other in picture.groups:
+            for name in sorted(picture.uncrossed) if other not in picture.uncrossed else []:
+                mine = self._free(set(picture.groups[name]) & picture.sound)
+                for two in list(zip(mine, self._free(set(picture.groups[other]) & picture.sound)))[:1]:
+                    self._take(*two)
+
     def _suspects(self) -> None:
         """Hosts that nothing good is known of, with proven hosts; where none is left, among each other."""
         picture = self.picture
         left = []
-        for host in self._free(picture.suspects):
-            if host in self.taken or self._done(host) or self._among(host):
+        for host in sorted(self._free(picture.suspects), key=lambda host: len(picture.of_host[host])):
+            if host in self.taken or self._done(host) or self._among(host) or self._at_home(host):
                 continue
+            if picture.charges(host) and not (picture.missing(host).weight or picture.missing(host).inside):
+                continue  # waits for other suspects
             found = self._partner(host, self._free(picture.sound))
             if found:
                 self._take(host, found)
@@ -128,12 +156,31 @@ class _Round:
             self._take(host, others[0])
         return bool(others)
 
+    def _lost(self, host: str) -> bool:
+        """Nothing good left the host's switch group, and nothing good is known inside."""
+        return self.picture.named.get(host) in self.picture.uncrossed and not self.picture.own_sound(host)
+
+    def _at_home_often(self, host: str) -> bool:
+        inside = [one for _mark, one in self.picture.of_host[host] if self.picture.relation(*one.group) == INSIDE]
+        return len(inside) >= _AT_HOME
+
+    def _at_home(self, host: str) -> bool:
+        """Such a host is measured inside once more: there may have been a dip."""
+        if not self._lost(host) or self._at_home_often(host):
+            return False
+        mates = [other for other in self._free(self.picture.groups[self.picture.named[host]]) if other != host]
+        if mates:
+            self._take(host, min(mates, key=lambda other: self._met(host, other)))
+        return bool(mates)
+
     def _done(self, host: str) -> bool:
         picture = self.picture
         if len(picture.of_host[host]) >= picture.enough:
             return True
+        if picture.tangled and host not in picture.named:
+            return True
         if picture.sound:
-            return picture.named.get(host) in picture.uncrossed and not picture.own_sound(host)
+            return self._lost(host) and self._at_home_often(host)
         return picture.raw(host) >= picture.needed
 
     def _partner(self, host: str, free: List[str]) -> Optional[str]:

@@ -58,7 +58,7 @@ class Conclusion(NamedTuple):
     sound: Tuple[str, ...]  # proven by a good pair
     middle_gb_s: Optional[float]  # median of the good pairs
     bound_gb_s: Optional[float]  # what pairs were held against
-    floor_missed: bool  # no pair reached the floor, so pairs were compared with each other
+    floor_missed: bool  # most hosts never reached the floor, so pairs were compared with each other
     whole: Optional[Outcome]  # the largest set that was measured well
     isolated_after: int  # rounds of pairs
     rounds: int  # with those of single rails and growing sets
