@@ -43,13 +43,15 @@ class ActionModule(ActionBase):
                 raise AnsibleActionFail("\n".join(map(message, problems)))
             try:
                 missing = SystemLocker(settings["repositories"], "").missing(system)
-                text = f"{listed(missing[:_SHOWN])}{f' and {len(missing) - _SHOWN} more' if missing[_SHOWN:] else ''}"
-                cause = "the repository has another version now, or none"
+                more = f" and {len(missing) - _SHOWN} more" if missing[_SHOWN:] else ""
+                text = f"names what is not on offer: {listed(missing[:_SHOWN])}{more}"
+                cause, fix = "the repository has another version now, or none", _FIX
             except SystemLockError as error:
-                missing, text, cause = ["?"], f"the packages of system {system['name']}", str(error)
+                missing, text = ["?"], f"cannot be compared with its repositories: system {system['name']}"
+                cause, _, fix = str(error).removeprefix(f"system {system['name']}: ").partition(" To fix it: ")
             for name in hosts if missing else []:
                 pool = str(hostvars[name].get("trainrig_pool", DEFAULT_POOL))
-                findings[name].append(_finding(name, pool, text, cause))
+                findings[name].append(_finding(name, pool, text, cause, fix or _FIX))
         return {"changed": False, "findings": findings}
 
     @staticmethod
@@ -69,7 +71,7 @@ class ActionModule(ActionBase):
         return list(found.values())
 
 
-def _finding(host: str, pool: str, text: str, cause: str) -> dict[str, Any]:
+def _finding(host: str, pool: str, text: str, cause: str, fix: str) -> dict[str, Any]:
     return {
         "rule": "lock.not_offered",
         "severity": "refuse",
@@ -77,9 +79,9 @@ def _finding(host: str, pool: str, text: str, cause: str) -> dict[str, Any]:
         "host": host,
         "pool": pool,
         "scope": "host",
-        "summary": f"{NAME} names what is not on offer: {text}",
+        "summary": f"{NAME} {text}",
         "cause": cause,
-        "action": {"kind": "configure", "text": _FIX},
+        "action": {"kind": "configure", "text": fix},
         "evidence": [],
         "phase": "preflight",
     }

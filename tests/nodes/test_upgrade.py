@@ -53,10 +53,11 @@ def pinned(place):
 
 
 def pins(machine):
-    """What the node pins: name -> version."""
+    """What the node pins: name -> version. The block that bars every other version of them (`version *`) is no pin."""
     blocks = machine.check_output(f"cat {PINS}").split("\n\n")[1:]
     rows = [dict(line.split(": ", 1) for line in block.splitlines()) for block in blocks]
-    return {row["Package"]: row["Pin"].removeprefix("version ") for row in rows if row["Pin"].startswith("version ")}
+    versions = {row["Package"]: row["Pin"].removeprefix("version ") for row in rows if "version " in row["Pin"]}
+    return {name: version for name, version in versions.items() if version != "*"}
 
 
 def report(tmp_path):

@@ -95,7 +95,12 @@ def compiler_line(log: str) -> str:
 def explained(output: str) -> Dict[str, str]:
     """{said, fix} of a failed apt-get: its own words, and the way out."""
     lines = [line.strip() for line in output.splitlines()]
-    errors = [line for line in lines if line.startswith(("E:", "dpkg: error"))]
+    errors = [
+        # dpkg says what it was doing, and on the next line why that failed.
+        f"{line} {after}" if line.startswith("dpkg: error processing") else line
+        for line, after in zip(lines, [*lines[1:], ""])
+        if line.startswith(("E:", "dpkg: error"))
+    ]
     unmet = [line for line in lines if re.match(r"\S+ : (Depends|Conflicts|Breaks|PreDepends):", line)]
     said = _shown([*unmet, *errors]) or _shown(lines[-_LINES:]) or "it said nothing"
     for known in _KNOWN:

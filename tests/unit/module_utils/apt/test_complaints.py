@@ -31,6 +31,14 @@ def test_its_own_words_and_the_way_out(case):
     assert "Reading" not in found["said"]
 
 
+def test_dpkg_s_reason_stands_on_its_next_line():
+    output = "dpkg: error processing archive x.deb (--unpack):\n cannot copy: No space left on device\nE: Sub-process\n"
+    said = complaints.explained(output)["said"]
+    assert said == (
+        "dpkg: error processing archive x.deb (--unpack): cannot copy: No space left on device; E: Sub-process"
+    )
+
+
 def test_silence_is_said():
     assert complaints.explained("")["said"] == "it said nothing"
 
