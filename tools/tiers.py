@@ -24,7 +24,7 @@ from tools.lab import machine as lab_machine
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
-PYTEST = [str(BIN / "python"), "-m", "pytest", "-q"]
+PYTEST = [str(BIN / "python"), "-m", "pytest", "-q", "--durations=6", "--durations-min=10"]
 LINTED = ["plugins", "tests", "tools", "fabfile.py"]
 
 
