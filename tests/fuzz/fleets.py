@@ -179,6 +179,7 @@ def wrong(truth: Truth, history: list[list[Outcome]], found: Conclusion) -> list
     nodes = {one.hosts[0] for one in found.nodes}
     cards = {(one.hosts[0], one.rail) for one in found.rails}
     through = {host for one in found.switches for host in one.hosts}
+    nodes |= undecided & alone(truth)  # the node, or what connects its switch
     problems += [f"bad node not found: {host}" for host in sorted(set(truth.nodes) - nodes - through)]
     problems += [f"bad card not found: {card}" for card in sorted(set(truth.rails) - cards)]
     if truth.links and {frozenset(one.hosts) for one in found.links} != set(truth.links):
@@ -190,6 +191,12 @@ def wrong(truth: Truth, history: list[list[Outcome]], found: Conclusion) -> list
         said = {name for one in found.switches for name in one.switches}
         problems += [f"bad switch group not found: {name}" for name in sorted(set(truth.uplinks) - said)]
     return problems
+
+
+def alone(truth: Truth) -> set[str]:
+    """Hosts with no other at their switch."""
+    names = list(truth.switches.values())
+    return {host for host, name in truth.switches.items() if names.count(name) == 1}
 
 
 def real_groups(truth: Truth) -> dict[str, set[str]]:
@@ -209,6 +216,7 @@ def _blamed(truth: Truth, history: list[list[Outcome]], found: Conclusion) -> li
     # bad switch, as far as is known, cannot be told from it.
     bad = set(truth.nodes) | {host for host, _card in truth.rails if not truth.fleet.rails}
     bad |= {host for host, name in truth.switches.items() if name in broken and name not in groups}
+    bad |= alone(truth) if broken or truth.spine < 1 else set()
     if len(truth.fleet.switches) < len(truth.fleet.hosts):
         bad |= {host for host, name in truth.switches.items() if name in truth.inner}
         bad |= {host for host, name in truth.switches.items() if name in broken and host not in truth.fleet.switches}

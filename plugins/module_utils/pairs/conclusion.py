@@ -134,7 +134,7 @@ def _switch(picture: Picture, names: Tuple[str, ...], cause: str, seen: List[Out
 def _slower_between(picture: Picture) -> Optional[Blame]:
     """All pairs between groups equally slow: without a floor only the pairs inside the groups tell."""
     inside, between = picture.pool, picture.between
-    if not inside or not between or between.middle >= inside.bound:
+    if not inside or not between or between.middle >= inside.bound or not set(picture.groups) <= picture.left_well:
         return None
     seen = [one for one in picture.outcomes if picture.relation(*one.group) == BETWEEN]
     cause = (
@@ -189,6 +189,8 @@ def _undecided(picture: Picture, missed: bool, named: Iterable[str]) -> Tuple[Bl
         own = tuple(one for mark, one in picture.of_host[host] if mark == BAD)
         if own:
             text = f"{_how(own)}, and not measured often enough with hosts that are proven good"
+            if host in picture.named and picture.named[host] not in picture.groups:
+                text = f"{_how(own)}, alone at its switch as far as is known: the node, or what connects the switch"
             found.append(_open(picture, (host,), text, own))
     return tuple(found)
 

@@ -15,6 +15,8 @@ INSIDE, BETWEEN, UNKNOWN = "inside", "between", "unknown"
 
 #: With how many of the other suspects a host whose switch is not known is measured before it is convicted.
 _AMONG = 2
+#: How often a host is measured inside a switch group of which nothing good is known.
+_AT_HOME = 2
 #: Outcomes of a host beyond those that a conviction needs: with partners that turn out to say nothing.
 _SPARE = 5
 
@@ -145,6 +147,13 @@ class Picture:
             for host in one.group
             if self.named[host] in self.groups and partner(one, host) in self.sound
         } - self.crossed
+        #: Groups that proven hosts were measured from towards proven hosts of others.
+        self.left_well = {
+            self.named[host]
+            for one in self.outcomes
+            if self.relation(*one.group) == BETWEEN and self.sound.issuperset(one.group)
+            for host in one.group
+        }
         self.unsound = [host for host in self.hosts if host not in self.sound and self.of_host[host]]
         self.bad_pairs = self._bad_pairs()
         self.tangled = self._tangled()
@@ -191,7 +200,15 @@ class Picture:
             others = {other for other in self.unsound if other != host}
             met = {partner(one, host) for _mark, one in self.of_host[host]} & others
             among = min(_AMONG, len(others)) - len(met)
-        return Missing(light, bool(own) and not partners & own, among > 0)
+        if own:
+            return Missing(light, not partners & own, among > 0)
+        return Missing(light, self.lacks_home(host), among > 0)
+
+    def lacks_home(self, host: str) -> bool:
+        """Nothing good is known of the host's switch group: there may have been a dip inside, so once is not enough."""
+        mates = self.groups.get(self.named.get(host, ""), [])
+        inside = [one for _mark, one in self.of_host[host] if self.relation(*one.group) == INSIDE]
+        return bool(mates) and not self.own_sound(host) and len(inside) < _AT_HOME
 
     def own_sound(self, host: str) -> Set[str]:
         name = self.named.get(host)

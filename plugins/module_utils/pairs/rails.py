@@ -84,7 +84,9 @@ class Rails:
                 return name
         bad = self.cards(host)
         if len(bad) == len(self.names):
-            return None  # all of them are slow: not one card
+            # All of them are slow: the node, unless the best of them only had a dip.
+            best = max(bad, key=lambda name: _share(bad[name], self.normal))
+            return best if self._weight(bad[best]) < self.needed else None
         return next((name for name, seen in bad.items() if self._weight(seen) < self.needed), None)
 
     def groups(self, seed: int) -> List[Group]:

@@ -17,7 +17,7 @@ def normal(best: Iterable[float], values: Iterable[float], bounds: Mapping[str, 
 
     The median of the members' best is right while fewer than half of them are bad, but it lies above the middle of
     the noise. So it only sorts out what is far below; median and MAD of the rest are the answer. MAD alone would call
-    the slowest of a very even pool bad, hence the least gap.
+    the slowest of a very even pool bad, hence the least gap; of a few uneven values it says nothing, hence the most.
     """
     members = list(best)
     if not members:
@@ -27,4 +27,6 @@ def normal(best: Iterable[float], values: Iterable[float], bounds: Mapping[str, 
     kept = [value for value in values if value >= begin]
     middle = median(kept)
     spread = median(abs(value - middle) for value in kept)
-    return Normal(middle, middle - max(gap * middle, float(bounds["mads"]["value"]) * spread))
+    most = float(bounds["most_gap"]["value"])
+    wide = float(bounds["mads"]["value"]) * spread
+    return Normal(middle, middle - min(most * middle, max(gap * middle, wide)))

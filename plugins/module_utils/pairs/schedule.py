@@ -15,9 +15,6 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.picture import 
 )
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.words import Group
 
-#: How often a host is measured inside a switch group of which nothing good is known.
-_AT_HOME = 2
-
 
 def shuffled(hosts: Iterable[str], seed: int) -> List[str]:
     """The same order wherever it is asked for."""
@@ -61,10 +58,13 @@ class _Round:
 
     def groups(self) -> List[Group]:
         self._links_again()
+        self._never_left()
         self._groups_again()
         self._suspects()
         if self.picture.pair_rounds == 1 and len(self.picture.groups) > 1:
             self._across()
+        elif self.picture.pair_rounds == 1 and self.picture.fleet.floor_gb_s is None:
+            self._anew()
         return self.made
 
     def _take(self, one: str, other: str) -> None:
@@ -97,8 +97,6 @@ class _Round:
     def _groups_again(self) -> None:
         """A switch group that nothing good came out of is measured with hosts of groups that do cross."""
         picture = self.picture
-        if not picture.crossed:
-            self._other_groups()
         for name in sorted(picture.uncrossed):
             missing = picture.needed - sum(map(picture.weight, picture.crossings(name)))
             members = [host for host in picture.groups[name] if host in picture.sound] or picture.groups[name]
@@ -116,14 +114,24 @@ class _Round:
                     self._take(host, found)
                     missing -= picture.weight(picture.of_host[found][0][1])
 
-    def _other_groups(self) -> None:
-        """Nothing between groups is good yet: those that were never left may be the ones that tell."""
+    def _never_left(self) -> None:
+        """A switch group that the round across did not touch; where nothing crosses well, it may be what tells."""
         picture = self.picture
-        for other in picture.groups:
-            for name in sorted(picture.uncrossed) if other not in picture.uncrossed else []:
-                mine = self._free(set(picture.groups[name]) & picture.sound)
-                for two in list(zip(mine, self._free(set(picture.groups[other]) & picture.sound)))[:1]:
-                    self._take(*two)
+        for name in picture.groups if picture.pair_rounds > 1 else ():
+            if name in picture.left_well or name in picture.uncrossed:
+                continue
+            mine = self._free(set(picture.groups[name]) & picture.sound)
+            for other in sorted(picture.left_well) or [one for one in picture.groups if one != name][:1]:
+                theirs = self._free(set(picture.groups.get(other, ())) & picture.sound)
+                if mine and theirs:
+                    self._take(mine.pop(), theirs[0])
+                if other in picture.crossed and not self._narrow():
+                    break
+
+    def _narrow(self) -> bool:
+        """Whether what crosses is slower than what stays inside."""
+        between, pool = self.picture.between, self.picture.pool
+        return bool(between and pool and between.middle < pool.bound)
 
     def _suspects(self) -> None:
         """Hosts that nothing good is known of, with proven hosts; where none is left, among each other."""
@@ -160,15 +168,12 @@ class _Round:
         """Nothing good left the host's switch group, and nothing good is known inside."""
         return self.picture.named.get(host) in self.picture.uncrossed and not self.picture.own_sound(host)
 
-    def _at_home_often(self, host: str) -> bool:
-        inside = [one for _mark, one in self.picture.of_host[host] if self.picture.relation(*one.group) == INSIDE]
-        return len(inside) >= _AT_HOME
-
     def _at_home(self, host: str) -> bool:
-        """Such a host is measured inside once more: there may have been a dip."""
-        if not self._lost(host) or self._at_home_often(host):
+        """A host of a switch group that nothing good is known of is measured inside once more."""
+        picture = self.picture
+        if not picture.lacks_home(host) or not (self._lost(host) or len(picture.charges(host)) > 1):
             return False
-        mates = [other for other in self._free(self.picture.groups[self.picture.named[host]]) if other != host]
+        mates = [other for other in self._free(picture.groups[picture.named[host]]) if other != host]
         if mates:
             self._take(host, min(mates, key=lambda other: self._met(host, other)))
         return bool(mates)
@@ -180,7 +185,7 @@ class _Round:
         if picture.tangled and host not in picture.named:
             return True
         if picture.sound:
-            return self._lost(host) and self._at_home_often(host)
+            return self._lost(host) and not picture.lacks_home(host)
         return picture.raw(host) >= picture.needed
 
     def _partner(self, host: str, free: List[str]) -> Optional[str]:
@@ -215,6 +220,14 @@ class _Round:
         rank = {host: number for number, host in enumerate(self.order)}
         free.sort(key=lambda host: (picture.named[host], rank[host]))
         half = len(free) // 2
-        for one, other in zip(free[:half], free[half:]):
+        for one, other in zip(free[:half], free[len(free) - half :]):
             if picture.relation(one, other) == BETWEEN:
+                self._take(one, other)
+
+    def _anew(self) -> None:
+        """Without a floor the pool tells what is normal, and one outcome of each host is too little for that."""
+        free = self._free(self.picture.hosts)
+        half = len(free) // 2
+        for one, other in zip(free[:half], free[len(free) - half :]):
+            if not self._met(one, other):
                 self._take(one, other)
