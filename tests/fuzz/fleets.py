@@ -181,7 +181,11 @@ def wrong(truth: Truth, history: list[list[Outcome]], found: Conclusion) -> list
     through = {host for one in found.switches for host in one.hosts}
     nodes |= undecided & alone(truth)  # the node, or what connects its switch
     problems += [f"bad node not found: {host}" for host in sorted(set(truth.nodes) - nodes - through)]
-    problems += [f"bad card not found: {card}" for card in sorted(set(truth.rails) - cards)]
+    problems += [
+        f"bad card not found: {card}"
+        for card in sorted(set(truth.rails) - cards)
+        if card[0] not in undecided & alone(truth)
+    ]
     if truth.links and {frozenset(one.hosts) for one in found.links} != set(truth.links):
         problems.append(f"bad link not found: {sorted(map(sorted, truth.links))}")
     shares = truth.spine == 1 and not truth.uplinks and not truth.inner

@@ -107,17 +107,20 @@ def _links(picture: Picture) -> Tuple[Blame, ...]:
 def _switches(picture: Picture) -> Tuple[Blame, ...]:
     guilty = [name for name in sorted(picture.uncrossed) if picture.convicted_group(name)]
     found = []
-    if len(guilty) > 1 and not picture.crossed:
+    told = len(picture.groups) == 2 or not picture.common
+    if len(guilty) > 1 and not picture.crossed and told:
         seen = [one for name in guilty for one in picture.crossings(name)]
         cause = f"{_how(seen)} between all of the switch groups, good inside them: what connects them, or one of two"
         found.append(_switch(picture, tuple(guilty), cause, list(dict.fromkeys(seen))))
-    elif not guilty and picture.floor is None and len(picture.groups) > 1:
+    elif not guilty and picture.floor is None and len(picture.groups) > 1 and told:
         slower = _slower_between(picture)
         if slower:
             found.append(slower)
-    for name in guilty if picture.crossed else []:
-        seen = picture.crossings(name)
-        if picture.sound & set(picture.groups[name]):
+    for name in guilty:
+        seen, good_inside = picture.crossings(name), picture.sound & set(picture.groups[name])
+        if not picture.crossed and (good_inside or any(map(picture.lacks_home, picture.groups[name]))):
+            continue  # what lies between the switches may be as bad
+        if good_inside:
             cause = f"{_how(seen)} with every other switch group, good inside"
         else:
             cause = f"{_ALL} is {_how(seen)} with every host: the switch, or what they share"

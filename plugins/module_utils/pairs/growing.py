@@ -60,7 +60,8 @@ class Growing:
         return [stage for stage in stages if stage]
 
     def _across(self, members: Members) -> bool:
-        return len({self.picture.named.get(host) for host in members}) > 1
+        names = {self.picture.named.get(host) for host in members}
+        return len(names) > 1 or (None in names and bool(self.picture.groups))
 
     def _reference(self, stage: List[Members]) -> None:
         """Sets of one size are held against each other; a single one against the size before."""
@@ -76,7 +77,8 @@ class Growing:
             found = normal([best[one] for one in same], [best[one] for one in same], self.picture.fleet.bounds)
             bound = found.bound if found and len(same) > 1 else self._from_smaller(across)
             # How the hosts are connected is known to be uneven: then only what fails is bad.
-            self.bounds.update(dict.fromkeys(same, None if self.picture.tangled else bound))
+            uneven = self.picture.tangled or (across and self.picture.narrow)
+            self.bounds.update(dict.fromkeys(same, None if uneven else bound))
             if found:
                 self.normals[across] = found
 

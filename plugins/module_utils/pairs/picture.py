@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from math import ceil, lgamma, log, log2
-from typing import Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.robust import Normal, normal
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.words import Fleet, Outcome, PairsError
@@ -15,6 +15,8 @@ INSIDE, BETWEEN, UNKNOWN = "inside", "between", "unknown"
 
 #: With how many of the other suspects a host whose switch is not known is measured before it is convicted.
 _AMONG = 2
+#: With how many others a host is good that testifies against one whose switch is not known.
+_TRUSTED = 2
 #: How often a host is measured inside a switch group of which nothing good is known.
 _AT_HOME = 2
 #: Outcomes of a host beyond those that a conviction needs: with partners that turn out to say nothing.
@@ -87,21 +89,21 @@ class Picture:
     def _references(self) -> None:
         numbers = [one for one in self.outcomes if one.error is None and one.gb_s is not None]
         self.pool = self._normal(numbers)
-        #: Pairs of different switch groups may be slower by design. Hosts that are proven good tell by how much, each
-        #: group by its best pair.
+        #: Pairs of different switch groups may be slower by design: then all of them are. Hosts that are proven good
+        #: tell by how much.
         self.between: Optional[Normal] = None
         if self.pool and self.groups:
             proven = {host for one in numbers if float(one.gb_s or 0) >= self.pool.bound for host in one.group}
             across = [one for one in numbers if self.relation(*one.group) == BETWEEN and proven.issuperset(one.group)]
-            if 2 * len({host for one in across for host in one.group}) >= len(proven):
-                self.between = self._normal(across, self.named)
+            slow = all(float(one.gb_s or 0) < self.pool.bound for one in across)
+            if slow and 2 * len({host for one in across for host in one.group}) >= len(proven):
+                self.between = self._normal(across)
 
-    def _normal(self, outcomes: List[Outcome], members: Optional[Mapping[str, str]] = None) -> Optional[Normal]:
+    def _normal(self, outcomes: List[Outcome]) -> Optional[Normal]:
         best: Dict[str, float] = {}
         for one in outcomes:
             for host in one.group:
-                member = members[host] if members else host
-                best[member] = max(best.get(member, 0.0), float(one.gb_s or 0))
+                best[host] = max(best.get(host, 0.0), float(one.gb_s or 0))
         return normal(best.values(), [float(one.gb_s or 0) for one in outcomes], self.fleet.bounds)
 
     def bound(self, one: str, other: str) -> Optional[float]:
@@ -148,12 +150,18 @@ class Picture:
             if self.named[host] in self.groups and partner(one, host) in self.sound
         } - self.crossed
         #: Groups that proven hosts were measured from towards proven hosts of others.
-        self.left_well = {
-            self.named[host]
+        ways = [
+            {self.named[host] for host in one.group}
             for one in self.outcomes
             if self.relation(*one.group) == BETWEEN and self.sound.issuperset(one.group)
-            for host in one.group
-        }
+        ]
+        self.left_well = {name for way in ways for name in way}
+        #: The one group, or the two, that all of these ways have in common.
+        self.common = set.intersection(*ways) if ways else set()
+        #: Whether no way between groups is as good as what stays inside.
+        self.narrow = bool(self.uncrossed and not self.crossed) or bool(
+            self.between and self.pool and self.between.middle < self.pool.bound
+        )
         self.unsound = [host for host in self.hosts if host not in self.sound and self.of_host[host]]
         self.bad_pairs = self._bad_pairs()
         self.tangled = self._tangled()
@@ -177,6 +185,14 @@ class Picture:
             return self.left(one, other) <= self.crossed
         return not {self.named.get(one), self.named.get(other)} & self.uncrossed
 
+    def hidden(self, one: str, other: str) -> bool:
+        """Whether a switch that nobody named may lie between two hosts."""
+        return self.relation(one, other) != INSIDE and not self.left(one, other)
+
+    def trusted(self, host: str) -> bool:
+        """Good with two others: one alone may share a switch with it that the rest is badly connected to."""
+        return len(self.good_with(host)) >= min(_TRUSTED, len(self.sound) - 1)
+
     def charges(self, host: str) -> List[Outcome]:
         """The bad outcomes that speak against a host."""
         return [
@@ -185,15 +201,21 @@ class Picture:
             if mark == BAD
             and partner(one, host) in self.sound
             and self.clear_way(*one.group)
+            and (not self.hidden(*one.group) or self.trusted(partner(one, host)))
             and not (self.tangled and self.relation(*one.group) != INSIDE)
         ]
 
     def missing(self, host: str) -> Missing:
         """What a conviction of this host still lacks."""
         charges = self.charges(host)
-        partners = {partner(one, host) for one in charges}
+        by: Dict[str, float] = {}
+        for one in charges:
+            by[partner(one, host)] = by.get(partner(one, host), 0.0) + self.weight(one)
+        partners = set(by)
         own = self.own_sound(host)
-        light = sum(map(self.weight, charges)) < self.needed or len(partners) < min(2, len(self.sound - {host}))
+        # Half of it without the partner that charges most: that may be a bad link.
+        total = sum(by.values())
+        light = total < self.needed or 2 * (total - max(by.values())) < self.needed
         # Hosts that are good with each other and bad with the rest share a switch that nobody named.
         among = 0
         if self.named.get(host) not in self.groups:

@@ -15,6 +15,11 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.picture import 
 )
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.words import Group
 
+#: Pairs of proven hosts beside the suspects.
+_CONTROLS = 4
+#: Pairs that tell whether one switch group or all that lies between them is slow.
+_AGAIN = 2
+
 
 def shuffled(hosts: Iterable[str], seed: int) -> List[str]:
     """The same order wherever it is asked for."""
@@ -60,7 +65,9 @@ class _Round:
         self._links_again()
         self._never_left()
         self._groups_again()
+        self._trust(len(self.picture.sound) // 4)
         self._suspects()
+        self._trust(_CONTROLS + 2 * len(self.picture.suspects))
         if self.picture.pair_rounds == 1 and len(self.picture.groups) > 1:
             self._across()
         elif self.picture.pair_rounds == 1 and self.picture.fleet.floor_gb_s is None:
@@ -115,23 +122,20 @@ class _Round:
                     missing -= picture.weight(picture.of_host[found][0][1])
 
     def _never_left(self) -> None:
-        """A switch group that the round across did not touch; where nothing crosses well, it may be what tells."""
+        """Switch groups that the round across did not touch; and where no way is good, ways without what all share."""
         picture = self.picture
-        for name in picture.groups if picture.pair_rounds > 1 else ():
-            if name in picture.left_well or name in picture.uncrossed:
-                continue
-            mine = self._free(set(picture.groups[name]) & picture.sound)
-            for other in sorted(picture.left_well) or [one for one in picture.groups if one != name][:1]:
-                theirs = self._free(set(picture.groups.get(other, ())) & picture.sound)
-                if mine and theirs:
-                    self._take(mine.pop(), theirs[0])
-                if other in picture.crossed and not self._narrow():
-                    break
-
-    def _narrow(self) -> bool:
-        """Whether what crosses is slower than what stays inside."""
-        between, pool = self.picture.between, self.picture.pool
-        return bool(between and pool and between.middle < pool.bound)
+        if picture.pair_rounds < 2 or len(picture.groups) < 2:
+            return
+        proven = {name: [host for host in hosts if host in picture.sound] for name, hosts in picture.groups.items()}
+        for name in proven:
+            if name not in picture.left_well | picture.uncrossed:
+                others = [host for other in proven if other != name for host in proven[other]]
+                for two in list(zip(self._free(proven[name]), self._free(others)))[:1]:
+                    self._take(*two)
+        apart = [name for name in proven if name not in picture.common and self._free(proven[name])]
+        if picture.narrow and picture.common and len(apart) > 1:
+            for two in list(zip(self._free(proven[apart[0]]), self._free(proven[apart[1]])))[:_AGAIN]:
+                self._take(*two)
 
     def _suspects(self) -> None:
         """Hosts that nothing good is known of, with proven hosts; where none is left, among each other."""
@@ -153,6 +157,18 @@ class _Round:
                 found = self._unseen(host, fresh)
                 if found and (not picture.sound or not self._met(host, found)):
                     self._take(host, found)
+
+    def _trust(self, most: int) -> None:
+        """Where a switch that nobody named may lie between, hosts that testify have to be good with two others."""
+        picture = self.picture
+        if all(host in picture.named for host in picture.suspects):
+            return
+        doubtful = [host for host in self._free(picture.sound) if not picture.trusted(host)]
+        for host in doubtful:
+            fresh = [other for other in self._free(doubtful) if other != host and not self._met(host, other)]
+            if host not in self.taken and fresh and most > 0:
+                self._take(host, fresh[0])
+                most -= 1
 
     def _among(self, host: str) -> bool:
         """Suspects whose switch is not known, with each other: good together, they share one."""
@@ -192,12 +208,13 @@ class _Round:
         """The proven host that says most: first of another switch, then of the own; one not met yet, if there is."""
         picture = self.picture
         met = {partner(one, host) for _mark, one in picture.of_host[host]} & picture.sound
-        lacks_inside = picture.missing(host).inside
+        lacks_inside = picture.missing(host).inside and bool(picture.own_sound(host))
         wanted = INSIDE if met and lacks_inside else BETWEEN
 
-        def rank(other: str) -> Tuple[bool, int, bool]:
+        def rank(other: str) -> Tuple[bool, bool, int, bool]:
             return (
                 not picture.clear_way(host, other),
+                picture.hidden(host, other) and not picture.trusted(other),
                 self._met(host, other),
                 picture.relation(host, other) != wanted,
             )
