@@ -128,7 +128,8 @@ def test_a_job_over_two_nodes(tmp_path):
         assert rules == {}
         (smoke,) = result["measurements"]
         assert smoke["status"] == "pass" and smoke["gradients_equal"] and smoke["loss_falls"]
-        assert (smoke["nodes"], smoke["ranks"], smoke["resumed"]) == (2, 2, None)
+        assert (smoke["nodes"], smoke["ranks"], smoke["resumed"]) == (2, 2, True)
+        assert part["document"]["resume"]["killed"]["rank"] in (0, 1), "each node knows which one it was"
         assert part["run"]["left_running"] == []
         inner = part["document"]["runs"].values()
         heard = {one["address"] for run in inner for one in run["listening"]}

@@ -11,8 +11,6 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue impor
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.job import Job
 
 STAGE = "ddp"
-#: What else a job that passed has shown: on one node, over several.
-_ALSO = (", resumed after a kill", "; over several nodes none is killed")
 #: What is compared, and how a person calls it.
 _EQUALITY = {
     "losses": "losses",
@@ -68,7 +66,7 @@ def judge(
             "status": "fail" if broken else "pass",
             "reason": broken[0]["summary"]
             if broken
-            else "equal to one process, all samples visited, loss falls" + _ALSO[nodes > 1],
+            else "equal to one process, all samples visited, loss falls, resumed after a kill",
         }
     ], findings
 
@@ -82,7 +80,7 @@ def _errors(document: Mapping[str, Any], job: Job, nodes: int) -> List[Finding]:
         findings.append(finding(rule, job.host, f"DDP smoke, run {error['text']}", proof, option=option))
     if not document["complete"] and not findings:
         findings.append(finding("verify.stage_failed", job.host, "DDP smoke: not all of its runs were done"))
-    compared = "equality" in document and ("resume" in document or nodes > 1) and document.get("indices")
+    compared = "equality" in document and "resume" in document and document.get("indices")
     if document["complete"] and not compared:
         findings.append(finding("verify.nothing_measured", job.host, "DDP smoke: the document lacks its comparisons"))
     return findings

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import Finding
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge import collectives
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge import collectives, runs
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue import finding
+from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.failures import failures
 
 Measurement = Dict[str, Any]
 _RULES = {
@@ -40,6 +41,9 @@ def judge(
                 measurements, findings = measurements + measured, findings + found
             findings += _shut(stage, group, own, conditions.asked.get("port"))
             findings += _stuck(stage, group, own)
+            if group["error"]:
+                run = (group["runs"].get(own) or {}) if own else {}
+                findings += failures(runs.printed([run], group["document"]), own)
     for kind in ("nodes", "links", "rails", "switches", "sets", "undecided"):
         for blame in (record.get("conclusion") or {}).get(kind) or []:
             if _tells(blame, record, own):

@@ -3,10 +3,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Optional
+from typing import Any, List, Mapping, Optional, Sequence
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import Finding
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue import finding
+from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.failures import failures
 
 #: Lines of a stage's output that a finding quotes.
 _QUOTED = 8
@@ -39,7 +40,16 @@ def judge(name: str, stage: Mapping[str, Any], host: Optional[str]) -> List[Find
         text = f"{name}: the launcher left no account of itself" if not run else f"{name}: ended without a result"
         findings.append(finding("verify.nothing_measured", host, text, proof))
     inside = [run, *_inner(document)]
+    if run.get("timed_out") or run.get("rc") not in (0, None) or told:
+        findings += failures(printed(inside, document), host)
     return said + findings + _open_ports(name, inside, host, asked.get("address")) + _left(name, inside, host)
+
+
+def printed(runs: Sequence[Mapping[str, Any]], document: Optional[Mapping[str, Any]]) -> List[str]:
+    """The last lines of what ran, and what the ranks themselves say went wrong."""
+    errors = (document or {}).get("errors") or []
+    lines = [str(error["text"] if isinstance(error, Mapping) else error) for error in errors]
+    return [*(str(line) for run in runs for line in run.get("tail") or []), *lines]
 
 
 def _inner(document: Optional[Mapping[str, Any]]) -> List[Mapping[str, Any]]:

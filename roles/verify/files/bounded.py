@@ -30,7 +30,7 @@ MARK = "TRAINRIG_VERIFY_RUN"
 TIMED_OUT = 124  # what coreutils timeout returns
 POLL_S = 0.02
 LISTEN_EVERY_S = 0.5
-TAIL_LINES = 20
+TAIL_LINES = 60
 
 
 @dataclass

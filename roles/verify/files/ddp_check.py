@@ -6,7 +6,8 @@
 3. killed:   n ranks, one worker is killed (SIGKILL) at a random step; torchrun starts the group again,
              it resumes from its checkpoint                      -> same losses and parameters as 2
 
-Over several nodes (`--nodes`) each of them runs 1 by itself, then 2 with the others; there is no 3.
+Over several nodes (`--nodes`) each of them runs 1 by itself, then 2 and 3 with the others. The seed says which rank is
+killed, and the node that has it does it.
 
 Runs 1 and 2 also time a larger model, for samples/s and scaling. This program measures and writes one
 JSON document; what is good enough is judged elsewhere (the differences stand beside their scale).
@@ -76,7 +77,11 @@ class Run:
 
 
 class Killer:
-    """Kills one worker from outside as soon as it has done the planned step; called while the run goes on."""
+    """Kills one worker from outside as soon as it has done the planned step; called while the run goes on.
+
+    It also writes that down with what the worker recorded, so that every node learns it. Where the rank is another
+    node's it does nothing.
+    """
 
     def __init__(self, directory: Path, rank: int, step: int) -> None:
         self.directory, self.rank, self.step = directory, rank, step
@@ -87,9 +92,19 @@ class Killer:
             return
         run = Run(self.directory).read()
         done, start = run.last("step", self.rank), run.last("start", self.rank)
-        if start and done.get("step", 0) >= self.step:
+        if start and done.get("step", 0) >= self.step and self.is_ours(start["pid"]):
             os.kill(start["pid"], signal.SIGKILL)
             self.killed = {"rank": self.rank, "pid": start["pid"], "after_step": done["step"]}
+            with (self.directory / f"rank-{self.rank}.jsonl").open("a", encoding="utf-8") as stream:
+                # The worker may have died in the middle of a line.
+                stream.write("\n" + json.dumps({"event": "killed", **self.killed}) + "\n")
+
+    def is_ours(self, pid: int) -> bool:
+        """Whether a process records into this run's directory: the number may be one of another node's."""
+        try:
+            return str(self.directory).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
 
 
 def finite(number: float) -> float | None:
@@ -162,7 +177,8 @@ def resume(killed: dict[str, Any] | None, broken: Run, unbroken: Run, planned: i
     return {
         "planned_step": planned,
         "killed": killed,
-        "restarts": max((start["restart"] for start in starts), default=0),
+        # A node whose workers are well counts none when it begins again with the others.
+        "restarts": max([len(starts) - 1, *(start["restart"] for start in starts)]) if starts else 0,
         "resumed_at_step": starts[-1]["resumed_at_step"] if len(starts) > 1 else None,
         "checkpoint_every": every,
         "steps": len(broken.steps()),
@@ -211,7 +227,7 @@ class Check:
             "complete": False,
         }
 
-    def launcher(self, together: bool) -> list[str]:
+    def launcher(self, together: bool, name: str) -> list[str]:
         """Return the launcher of one node or, for a run with the other nodes, the one that waits for them."""
         options = self.options
         if not together:
@@ -223,7 +239,7 @@ class Check:
             "interface": options.interface,
             "patience": math.ceil(options.budget),
         }
-        job: dict[str, object] = {"nnodes": options.nodes, "rdzv-id": options.seed}
+        job: dict[str, object] = {"nnodes": options.nodes, "rdzv-id": f"{options.seed}-{name}"}
         return [str(HERE / "nodes_torchrun.py"), *switches(place), "--", *switches(job)]
 
     def start(
@@ -241,7 +257,7 @@ class Check:
             "batch-per-rank": self.batch,
             "dataset-size": options.dataset_size,
         }
-        command = [options.python, *self.launcher(together), *switches(launcher)]
+        command = [options.python, *self.launcher(together, name), *switches(launcher)]
         command += [str(options.smoke), *switches(smoke), *arguments]
         seconds = self.end - time.monotonic()
         if seconds <= 0:
@@ -274,14 +290,14 @@ class Check:
             scaling=scaling(one.last("throughput"), many.last("throughput"), self.ranks),
         )
 
-    def kill_and_compare(self, unbroken: Run) -> None:
+    def kill_and_compare(self, unbroken: Run, together: bool = False) -> None:
         """Run once more, kill a worker on the way, and write down where the run arrives."""
         # Anywhere but in the first steps, before there is a checkpoint, and the last ones.
         chance = random.Random(self.options.seed)
         planned = chance.randrange(
             CHECKPOINT_EVERY + 1, max(CHECKPOINT_EVERY + 2, len(unbroken.steps()) - CHECKPOINT_EVERY)
         )
-        victim = chance.randrange(self.options.nproc)
+        victim = chance.randrange(self.ranks)
         print(f"killed: rank {victim} will be killed after step {planned}", flush=True)
         killer = Killer(self.directory / "killed", victim, planned)
         keep = {
@@ -289,11 +305,13 @@ class Check:
             "checkpoint-every": CHECKPOINT_EVERY,
             "step-seconds": KILL_STEP_SECONDS,
         }
-        broken = self.start("killed", self.options.nproc, switches(keep), killer)
-        self.document["resume"] = resume(killer.killed, broken, unbroken, planned, CHECKPOINT_EVERY)
+        shared = ["--share"] if together else []
+        broken = self.start("killed", self.options.nproc, [*switches(keep), *shared], killer, together)
+        told = {key: value for key, value in broken.last("killed", victim).items() if key != "event"}
+        self.document["resume"] = resume(told or None, broken, unbroken, planned, CHECKPOINT_EVERY)
 
     def go(self) -> None:
-        """Do all three runs, or the two that several nodes do."""
+        """Do all three runs."""
         options = self.options
         speed: dict[str, object] = {"throughput-seconds": options.throughput_seconds}
         if options.throughput_width:
@@ -303,8 +321,7 @@ class Check:
         shared = ["--share"] if several else []
         many = self.start("unbroken", options.nproc, [*switches(speed), *shared], together=several)
         self.compare(one, many)
-        if not several:
-            self.kill_and_compare(many)
+        self.kill_and_compare(many, several)
         self.document["complete"] = True
 
 

@@ -14,10 +14,11 @@ It is meant to be read and copied. ddp_check.py runs it several times and compar
   have taken and joins them. Its steps must equal those of n ranks but for rounding.
 - Arithmetic is float64 by default: rounding is then about 1e-16, and any real fault stands out.
 - A group that torchrun starts again gets its own names in torchrun's store (see `join`).
-- Checkpoints hold model, optimizer and step. They are written by rank 0 beside the old one and renamed:
-  a kill at any moment leaves a whole file. On resume rank 0 reads it and broadcasts it, so only rank 0
-  needs the file. The order of samples follows from seed and epoch alone, and the steps draw no
-  random number, so no generator state has to be kept; with dropout it would have to.
+- Checkpoints hold model, optimizer and step. They are written beside the old one and renamed: a kill at
+  any moment leaves a whole file. Each node's first rank writes one, because after a restart rank 0 may be
+  on another node and there need be no directory that all see; rank 0 reads its own and broadcasts it.
+  The order of samples follows from seed and epoch alone, and the steps draw no random number, so no
+  generator state has to be kept; with dropout it would have to.
 """
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
@@ -157,7 +158,7 @@ class Training:
     def checkpoint(self) -> None:
         if self.options.checkpoint is None or self.step % self.options.checkpoint_every:
             return
-        if self.rank == 0:
+        if os.environ.get("LOCAL_RANK", "0") == "0":
             model, optimizer = self.model.module.state_dict(), self.optimizer.state_dict()
             save(self.options.checkpoint, {"model": model, "optimizer": optimizer, "step": self.step})
         dist.barrier()  # nobody trains past a checkpoint that may not exist yet
@@ -235,12 +236,15 @@ def throughput(options: argparse.Namespace, device: torch.device) -> dict[str, A
 def share(directory: Path) -> None:
     """Give every node what all ranks recorded: there is no directory that all of them see."""
     files: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(files, (directory / f"rank-{dist.get_rank()}.jsonl").read_text(encoding="utf-8"))
+    node = os.environ["GROUP_RANK"]
+    own = (directory / f"rank-{dist.get_rank()}.jsonl").read_text(encoding="utf-8")
+    dist.all_gather_object(files, (node, own))
     if os.environ["LOCAL_RANK"] == "0":
-        for rank, text in enumerate(files):
-            path = directory / f"rank-{rank}.jsonl"
-            if not path.exists():  # one of another node
-                path.write_text(text, encoding="utf-8")
+        for rank, (its_node, text) in enumerate(files):
+            if its_node != node:
+                # Appended: before a restart that rank may have been on this node.
+                with (directory / f"rank-{rank}.jsonl").open("a", encoding="utf-8") as stream:
+                    stream.write(text)
 
 
 def versions() -> dict[str, Any]:

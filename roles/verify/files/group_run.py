@@ -36,8 +36,8 @@ import bounded
 HERE = Path(__file__).resolve().parent
 LOOK_EVERY_S = 0.5
 KNOCK_S = 3.0  # an answer takes no longer on a network that is any good
-#: Parts of the time: until a silent rank is given up, until a node that cannot be reached is.
-SILENT_RANK, SILENT_NODE = 0.6, 0.6
+#: Parts of the time: until a silent rank is given up, until a node is whose kernel does not even refuse.
+SILENT_RANK, SILENT_NODE = 0.6, 0.3
 KEPT_TEXT = 256 * 1024
 
 
@@ -188,7 +188,10 @@ class Part:
         self.watch.look()
         ranks = self.watch.ranks
         self.document["progress"] = [ranks[rank] for rank in sorted(ranks)]
-        self.document["door"] = None if self.keeps or self.options.launcher == "mpi" else self.door.state
+        if not self.keeps and self.options.launcher != "mpi":
+            self.document["door"] = self.door.state
+            if self.door.state == "refused" and self.document["errors"]:
+                self.error("unreachable", f"{self.options.host} port {self.options.port}: {self.door.error}")
         self.document["elapsed_s"] = round(time.monotonic() - begin, 3)
         return self.document
 

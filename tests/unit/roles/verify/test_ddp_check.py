@@ -128,11 +128,11 @@ def test_a_job_over_nodes_has_a_launcher_of_its_own_and_one_process_has_not(tmp_
     )  # fmt: skip
     check = ddp_check.Check(options, tmp_path)
     assert (check.ranks, check.batch) == (16, 4)
-    name, *words = check.launcher(together=True)
+    name, *words = check.launcher(True, "unbroken")
     assert name.endswith("/nodes_torchrun.py")
     place = ["--host=10.0.0.11", "--port=29400", "--address=10.0.0.12", "--interface=eth1", "--patience=61"]
-    assert words == [*place, "--", "--nnodes=2", "--rdzv-id=7"]
-    assert [word.rpartition("/")[2] for word in check.launcher(together=False)] == ["loopback_torchrun.py"]
+    assert words == [*place, "--", "--nnodes=2", "--rdzv-id=7-unbroken"]
+    assert [word.rpartition("/")[2] for word in check.launcher(False, "one")] == ["loopback_torchrun.py"]
 
 
 @pytest.mark.parametrize("left_out", ["--all-ranks=16", "--host=a", "--address=b", "--interface=c", "--seed=1"])
