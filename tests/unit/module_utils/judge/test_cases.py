@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge import rules_health
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge import rules_health, rules_logs
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue import RULES
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.node import Context, judge
