@@ -161,7 +161,7 @@ class _Round:
     def _trust(self, most: int) -> None:
         """Where a switch that nobody named may lie between, hosts that testify have to be good with two others."""
         picture = self.picture
-        if all(host in picture.named for host in picture.suspects):
+        if not picture.suspects or all(picture.named.get(host) in picture.groups for host in picture.hosts):
             return
         doubtful = [host for host in self._free(picture.sound) if not picture.trusted(host)]
         for host in doubtful:
@@ -211,11 +211,11 @@ class _Round:
         lacks_inside = picture.missing(host).inside and bool(picture.own_sound(host))
         wanted = INSIDE if met and lacks_inside else BETWEEN
 
-        def rank(other: str) -> Tuple[bool, bool, int, bool]:
+        def rank(other: str) -> Tuple[bool, int, bool, bool]:
             return (
                 not picture.clear_way(host, other),
-                picture.hidden(host, other) and not picture.trusted(other),
                 self._met(host, other),
+                picture.hidden(host, other) and not picture.trusted(other),
                 picture.relation(host, other) != wanted,
             )
 
