@@ -91,7 +91,7 @@ def draw(chance: random.Random, most: int, seed: int) -> Truth:
         uplinks={},
         inner={},
         switches=switches,
-        spine=chance.uniform(0.3, 0.7) if kind == "narrow spine" else 1.0,
+        spine=chance.uniform(0.3, 0.6) if kind == "narrow spine" else 1.0,
         base=base,
         sigma=chance.uniform(0.002, 0.03),
         dips=chance.uniform(0, 0.02),

@@ -163,12 +163,19 @@ class _Round:
         picture = self.picture
         if not picture.suspects or all(picture.named.get(host) in picture.groups for host in picture.hosts):
             return
-        doubtful = [host for host in self._free(picture.sound) if not picture.trusted(host)]
-        for host in doubtful:
-            fresh = [other for other in self._free(doubtful) if other != host and not self._met(host, other)]
-            if host not in self.taken and fresh and most > 0:
-                self._take(host, fresh[0])
-                most -= 1
+        free = self._free(picture.sound)
+        doubtful = {host for host in free if not picture.trusted(host)}
+        others = sorted(free, key=lambda host: host not in doubtful)
+        for host in others[: len(doubtful)]:
+            if most <= 0:
+                break
+            if host in self.taken:
+                continue
+            for other in others:
+                if other != host and other not in self.taken and not self._met(host, other):
+                    self._take(host, other)
+                    most -= 1
+                    break
 
     def _among(self, host: str) -> bool:
         """Suspects whose switch is not known, with each other: good together, they share one."""
