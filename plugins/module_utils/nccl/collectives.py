@@ -77,7 +77,8 @@ def factor(collective: Optional[str], ranks: int) -> Optional[Fraction]:
 def inferred(rows: Sequence[Row]) -> Optional[str]:
     """The collective by the shape of its table, where no line names it.
 
-    Without validation all_gather and alltoall look the same; then it is taken for all_gather.
+    Without validation all_gather and alltoall look the same, and have the same arithmetic: it is taken for
+    all_gather.
     """
     row = rows[0]
     element = bytes_of(row.dtype)
@@ -106,8 +107,7 @@ def arithmetic(collective: Optional[str], rows: Sequence[Row], ranks: Optional[i
     problems = [_counted(collective, row, ranks) for row in rows]
     told = ranks or _ranks_by_count(collective, rows)
     if factor(collective, 2) is None:
-        said = f"{collective}: no such collective is known" if collective else "the collective is not known"
-        return [said, *filter(None, problems)], told
+        return [text for text in problems if text], told
     if told and _moved_only(collective, rows):
         share = Fraction(told - 1, told)
         problems += [_timed(row, share) for row in rows]
@@ -171,7 +171,7 @@ def _ranks_by_count(collective: Optional[str], rows: Sequence[Row]) -> Optional[
         size = row.elements * (bytes_of(row.dtype) or 0)
         if size:
             found.add(row.size // size)
-    return found.pop() if len(found) == 1 else None
+    return found.pop() or None if len(found) == 1 else None
 
 
 def _ranks_by_factor(collective: Optional[str], rows: Sequence[Row]) -> Tuple[Optional[int], bool]:

@@ -282,6 +282,7 @@ _TEXTS: Tuple[Tuple[str, str, str, Tuple[str, ...]], ...] = (
         (
             "srun: error: ",
             "slurmstepd: error: ",
+            r"Exited with exit code [1-9]",
             r"launch failed on \S+",
             r"exited with non-zero (?:status|exit code)",
             r"returned\s+a\s+non-zero exit code",

@@ -9,7 +9,7 @@ from typing import Dict, Iterable, List, Optional
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.collectives import Row
 from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.lines import Line
-from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.numbers import Span, fixed
+from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.numbers import Span, fixed, whole
 from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.whole import Sweep, sizes
 
 _COLUMNS = {
@@ -19,7 +19,7 @@ _COLUMNS = {
     "alg_bandwidth(gb/s)": "algbw",
     "check_result": "check",
 }
-_ECHO = re.compile(r"the minbytes is (\d+), maxbytes is (\d+), iters is \d+, warmup_iters is \d+")
+_ECHO = re.compile(r"the minbytes is (\d{1,18}), maxbytes is (\d{1,18}), iters is \d+, warmup_iters is \d+")
 _PROGRAM = re.compile(r"(?<![\w.-])([a-z]+(?:_[a-z]+)*)_test\s+(.*)")
 _NAMES = {"all_to_all": "alltoall"}
 #: Those whose bandwidth counts the data of every rank.
@@ -46,10 +46,10 @@ class Run:
         self.collective = _NAMES.get(program.group(1), program.group(1)) if program else None
         self.dtype = _DTYPES.get(options.get("d", ""), options.get("d"))
         self.redop = options.get("o")
-        launched = re.search(r"\s-(?:n|np)\s+(\d+)\s", command.partition("_test")[0])
+        launched = re.search(r"\s-(?:n|np)\s+(\d{1,7})\s", command.partition("_test")[0])
         self.ranks = int(launched.group(1)) if launched else None
-        self.factor = int(options["f"]) if options.get("f", "").isdigit() else None
-        self.step = int(options["i"]) if options.get("i", "").isdigit() else None
+        self.factor = whole(options.get("f"))
+        self.step = whole(options.get("i"))
 
 
 def read(lines: Iterable[Line]) -> List[Run]:
@@ -87,16 +87,16 @@ def _take(run: Run, text: str) -> None:
     told = dict(zip(run.columns, words))
     time, algbw = fixed(told.get("time", "")), fixed(told.get("algbw", ""))
     check = told.get("check", "").upper()
-    size = told.get("size", "")
+    size = whole(told.get("size"))
     known = check in ("SUCCESS", "FAILED", "NULL")
-    if len(words) != len(run.columns) or not size.isdigit() or len(size) > 18 or not time or not algbw or not known:
+    if len(words) != len(run.columns) or size is None or not time or not algbw or not known:
         run.missing.append(f"not a whole row: {text}")
         return
     element = _BYTES.get(run.dtype or "")
     # Whether elements were wrong is all it says, not how many.
     wrong = {"SUCCESS": 0, "FAILED": None, "NULL": None}[check]
-    count = int(size) // element if element else 0
-    run.rows.append(Row(int(size), count, run.dtype or "", run.redop, None, "out_of_place", time, algbw, None, wrong))
+    count = size // element if element else 0
+    run.rows.append(Row(size, count, run.dtype or "", run.redop, None, "out_of_place", time, algbw, None, wrong))
     if check == "FAILED":
         run.errors.append(f"{run.collective or 'collective'} {size} B: check_result failed")
 

@@ -8,7 +8,7 @@ import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.collectives import Row
-from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.numbers import Printed, fixed
+from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.numbers import Printed, fixed, whole
 from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.rows import Device, Run, numbered
 
 _PLACEMENTS = ("out_of_place", "in_place")
@@ -44,8 +44,8 @@ def read(text: str) -> Document:
         return Document([run] if run.rows else [], [], ["the JSON document is not whole"], [], [])
     missing: List[str] = []
     run = _run(content, missing)
-    code = content.get("nccl_version")
-    versions = [numbered(int(code))] if isinstance(code, _Text) and code.isdigit() else []
+    code = _whole(content.get("nccl_version"))
+    versions = [numbered(code)] if code else []
     listed = content.get("errors")
     notes = [f"error: {one}" for one in listed] if isinstance(listed, list) else []
     return Document([run], [], missing, versions, notes)
@@ -171,7 +171,7 @@ def _dict(value: Any) -> Mapping[str, Any]:
 
 
 def _whole(value: Any) -> Optional[int]:
-    return int(value) if isinstance(value, _Text) and value.isdigit() and len(value) <= 18 else None
+    return whole(value) if isinstance(value, _Text) else None
 
 
 def _printed(value: Any) -> Optional[Printed]:

@@ -22,8 +22,8 @@ _TAGS = (
 _TIME = re.compile(r"\s*\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? (?=\S|\s)")
 #: NCCL's own lines: HOST:PID:TID [GPU] ... NCCL LEVEL text. Before NCCL 2.12 there was no thread id in some builds.
 MESSAGE = re.compile(
-    r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] )?(?P<host>[A-Za-z0-9][\w.-]*):(?P<pid>\d+):(?P<thread>\d+) "
-    r"\[(?P<gpu>-?\d+)\] (?P<where>[^\n]*?)NCCL (?P<level>INFO|WARN|TRACE|ERROR|ABORT|VERSION) (?P<text>.*)"
+    r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] )?(?P<host>[A-Za-z0-9][\w.-]*):(?P<pid>\d{1,9}):(?P<thread>\d{1,9}) "
+    r"\[(?P<gpu>-?\d{1,6})\] (?P<where>[^\n]*?)NCCL (?P<level>INFO|WARN|TRACE|ERROR|ABORT|VERSION) (?P<text>.*)"
 )
 #: The beginning of a row is printed before the collective runs, the rest after it; NCCL speaks in between.
 _OPEN_ROW = re.compile(r"\s*\d+\s+\d+\s+[a-z]\w*(?:\s+[a-z]+)?(?:\s+-1)?(?=\s*[A-Za-z0-9][\w.-]*:\d+:\d+ \[)")

@@ -11,14 +11,15 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue impor
 from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.lines import Message
 
 _CHANNEL = re.compile(
-    r"(?P<channel>Channel \d+(?:/\d+)?) : (?P<source>\d+)\[[^\]]*\] -> (?P<target>\d+)\[[^\]]*\] "
+    r"(?P<channel>Channel \d+(?:/\d+)?) : (?P<source>\d{1,7})\[[^\]]*\] -> (?P<target>\d{1,7})\[[^\]]*\] "
     r"(?:\[(?:send|receive)\] )?via (?P<via>\S.*)"
 )
 _COLLNET = re.compile(r"Coll(?:Net)? \d+(?:/\d+)? : (?P<rank>\d+) \[(?:send|receive)\] via COLLNET/(?P<net>[^/]+)/")
 _VERSION = re.compile(r"(?:NCCL|RCCL) version\s*:?\s*(\d+(?:\.\d+)+)")
 _CHANNELS = re.compile(
-    r"(?P<coll>\d+) coll channels, (?:(?P<collnet>\d+) collnet channels, )?(?:(?P<nvls>\d+) nvls channels, )?"
-    r"(?P<p2p>\d+) p2p channels"
+    r"(?P<coll>\d{1,6}) coll channels, (?:(?P<collnet>\d{1,6}) collnet channels, )?"
+    r"(?:(?P<nvls>\d{1,6}) nvls channels, )?"
+    r"(?P<p2p>\d{1,6}) p2p channels"
 )
 _GPUDIRECT = re.compile(
     r"GPU Direct RDMA (?:\([^)]*\) )?(?P<state>Enabled|Disabled) for (?:GPU \S+ / )?"
@@ -27,8 +28,8 @@ _GPUDIRECT = re.compile(
 )
 _DEVICE = re.compile(r"\[\d+\](?P<name>[\w.-]+:\d+(?:/[\w]+)?)")
 _BOOTSTRAP = re.compile(r"Bootstrap ?: Using (?P<interface>[^\s:]+):")
-_COMMUNICATOR = re.compile(r"rank (?P<rank>\d+) nranks (?P<ranks>\d+) ", re.IGNORECASE)
-_NODES = re.compile(r"nRanks (?P<ranks>\d+) nNodes (?P<nodes>\d+) ")
+_COMMUNICATOR = re.compile(r"rank (?P<rank>\d{1,7}) nranks (?P<ranks>\d{1,7}) ", re.IGNORECASE)
+_NODES = re.compile(r"nRanks (?P<ranks>\d{1,7}) nNodes (?P<nodes>\d{1,7}) ")
 _PLUGIN = re.compile(r"NET/Plugin ?: Loaded net plugin (?P<name>.+?) \(v\d+\)")
 _NETWORK = re.compile(r"Using network (?P<name>\S.*)")
 #: What can be declared of a path.

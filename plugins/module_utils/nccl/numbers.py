@@ -8,8 +8,14 @@ from fractions import Fraction
 from typing import Iterable, NamedTuple, Optional, Tuple
 
 _NUMBER = re.compile(r"(\d{1,30})(?:\.(\d{1,20}))?(?:[eE]([+-]?\d{1,3}))?\Z", re.ASCII)
+_WHOLE = re.compile(r"\d{1,18}\Z", re.ASCII)
 #: Digits that C's %g prints before it drops the trailing zeros.
 _G_DIGITS = 6
+
+
+def whole(text: object) -> Optional[int]:
+    """A number without sign and point; None where it is none, or longer than any that is printed here."""
+    return int(text) if isinstance(text, str) and _WHOLE.match(text) else None
 
 
 class Span(NamedTuple):

@@ -9,7 +9,13 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Union
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.nccl import failures, hccl, json_rows, log, whole
-from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.collectives import KNOWN, Row, arithmetic, inferred
+from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.collectives import (
+    KNOWN,
+    Row,
+    arithmetic,
+    factor,
+    inferred,
+)
 from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.lines import Message, split
 from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.rows import Device, Run, read
 
@@ -99,9 +105,16 @@ def _judged(run: Run) -> Judged:
         ranks = run.ranks
     errors: List[str] = []
     told = None
+    unclear: List[str] = []
     if run.rows:
         problems, told = arithmetic(collective, run.rows, ranks)
+        unnamed = problems and not stated and collective == "all_reduce" and not _validated(run)
+        if unnamed and not arithmetic("sendrecv", run.rows, ranks)[0]:
+            # Without validation it looks the same and can be that one.
+            collective, problems = None, []
         errors += problems
+        if factor(collective, 2) is None:
+            unclear = [f"{collective}: no such collective is known" if collective else "no line names the collective"]
     wrong = [row for row in run.rows if row.wrong]
     errors += [f"{collective or 'collective'} {row.where()}: {row.wrong} elements are wrong" for row in wrong]
     errors += [
@@ -119,13 +132,17 @@ def _judged(run: Run) -> Judged:
         ranks,
         _hosts(run.devices),
         run.rows,
-        run.validation is not False and any(row.wrong is not None or row.error for row in run.rows),
+        _validated(run),
         errors,
-        _missing(run, ranks or told),
+        [*unclear, *_missing(run, ranks or told)],
         run.stream,
         run.sweep,
         told,
     )
+
+
+def _validated(run: Run) -> bool:
+    return run.validation is not False and any(row.wrong is not None or row.error for row in run.rows)
 
 
 def _missing(run: Run, ranks: Optional[int]) -> List[str]:
@@ -136,6 +153,8 @@ def _missing(run: Run, ranks: Optional[int]) -> List[str]:
         said.append(f"{run.started} was started and not concluded")
     elif run.concluded and not run.started:
         said.append(f"the beginning of {run.concluded} is not there")
+    if run.devices and run.sweep is None:
+        said.append("the line with the parameters is not there")
     if run.devices and run.ranks is None:
         said.append(whole.ranked([device.rank for device in run.devices]))
     if not run.columns:
@@ -188,20 +207,20 @@ def _hosts(devices: Iterable[Device]) -> List[str]:
 def _alone(runs: Sequence[Judged]) -> List[str]:
     """Runs that should have been one: each process or node measured by itself."""
     said: List[str] = []
-    by_name: Dict[object, List[Judged]] = {}
+    by_name: Dict[Optional[str], List[Judged]] = {}
     for run in runs:
-        by_name.setdefault((run.collective, run.parameters), []).append(run)
-    for same in by_name.values():
+        by_name.setdefault(run.collective, []).append(run)
+    for name, same in by_name.items():
         hosts: Set[str] = {run.hosts[0] for run in same if run.hosts}
         streams = {run.stream for run in same}
-        single = [run for run in same if run.ranks == 1]
-        name = same[0].collective or "the same collective"
+        single = [run.parameters for run in same if run.ranks == 1]
+        what = name or "the same collective"
         if len(same) > 1 and len(hosts) > 1:
-            said.append(f"{name} ran {len(same)} times, with rank 0 on {', '.join(sorted(hosts))}: each ran alone")
+            said.append(f"{what} ran {len(same)} times, with rank 0 on {', '.join(sorted(hosts))}: each ran alone")
         elif len(same) > 1 and len(streams) > 1:
-            said.append(f"{name} ran in {len(streams)} processes, each with a rank 0: each ran alone")
-        elif len(single) > 1:
-            said.append(f"{name} ran {len(single)} times with one rank: each process ran alone")
+            said.append(f"{what} ran in {len(streams)} processes, each with a rank 0: each ran alone")
+        elif len(single) > len(set(single)):
+            said.append(f"{what} ran {len(single)} times with one rank: each process ran alone")
     return said
 
 

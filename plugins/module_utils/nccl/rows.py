@@ -8,25 +8,28 @@ from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.collectives import Row, is_dtype, program
 from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.lines import Line
-from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.numbers import Printed, fixed, general
+from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.numbers import Printed, fixed, general, whole
 
 #: Other names of the columns, in versions of 2017.
 _ALIASES = {"bytes": "size", "n": "count", "op": "redop", "#wrong": "wrong", "res": "error", "cputime": "time"}
 _FIGURES = ("time", "algbw", "busbw", "wrong", "error")
 _PLACEMENTS = ("out_of_place", "in_place")
 
-_VERSION = re.compile(r"nccl-tests version (\S+) nccl-headers=(\d+) nccl-library=(\d+)")
+_VERSION = re.compile(r"nccl-tests version (\S+) nccl-headers=(\d{1,9}) nccl-library=(\d{1,9})\b")
 _LIBRARY = re.compile(r"(?:NCCL|RCCL) version\s*:?\s*(\d+(?:\.\d+)+)")
 _STARTING = re.compile(r"Collective test starting: (\S+)")
 _CONCLUDED = re.compile(r"Collective test concluded: (\S+)")
-_PARAMETERS = re.compile(r"nThread (\d+) nGpus (\d+) minBytes (\d+) maxBytes (\d+) step: (\d+)\((factor|bytes)\)(.*)")
-_VALIDATION = re.compile(r"validation: (\d+)")
-_REDUCED = re.compile(r"Reducing maxBytes to (\d+) due to memory limitation")
-_DEVICE = re.compile(
-    r"Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)"
+_PARAMETERS = re.compile(
+    r"nThread (\d+) nGpus (\d+) minBytes (\d{1,18}) maxBytes (\d{1,18}) step: (\d{1,18})\((factor|bytes)\)(.*)"
 )
-_BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d+)\s+(OK|FAILED)\s*\Z")
+_VALIDATION = re.compile(r"validation: (\d+)")
+_REDUCED = re.compile(r"Reducing maxBytes to (\d{1,18}) due to memory limitation")
+_DEVICE = re.compile(
+    r"Rank\s+(\d{1,7})\s+(?:Group\s+\d+\s+)?Pid\s+(\d{1,9})\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)"
+)
+_BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d{1,18})\s+(OK|FAILED)\s*\Z")
 _AVERAGE = re.compile(r"Avg bus bandwidth\s*:\s*(\S+)(?:\s+(OK|FAILED))?\s*\Z")
+_ROOT = re.compile(r"-?\d{1,7}\Z", re.ASCII)
 
 
 class Device(NamedTuple):
@@ -168,21 +171,29 @@ def _words(text: str) -> List[str]:
 
 
 def _columns(text: str) -> List[str]:
-    """The columns that a table's header names; empty where this is no header."""
+    """The columns that a table's header names; empty where this is no header, or one that is not whole."""
     words = [_ALIASES.get(word.lower(), word.lower()) for word in _words(text)]
-    return words if words[:3] == ["size", "count", "type"] and "algbw" in words and "time" in words else []
+    if words[:3] != ["size", "count", "type"] or "time" not in words:
+        return []
+    starts = [at for at, word in enumerate(words) if word == "time"]
+    ends = [*starts[1:], len(words)]
+    whole = all(
+        words[start + 1 : start + 3] == ["algbw", "busbw"] and ({"wrong", "error"} & set(words[start:end]))
+        for start, end in zip(starts, ends)
+    )
+    return words if whole and len(starts) <= len(_PLACEMENTS) else []
 
 
 def _like_a_row(text: str) -> bool:
     words = _words(text)
-    return len(words) >= 7 and words[0].isdigit() and words[1].isdigit() and is_dtype(words[2])
+    return len(words) >= 7 and None not in (whole(words[0]), whole(words[1])) and is_dtype(words[2])
 
 
 def _guessed(words: List[str]) -> List[str]:
     """The columns of a row whose header was cut off."""
     figures = ["time", "algbw", "busbw", "wrong"] * 2
     middle = len(words) - 3 - len(figures)
-    names = {0: [], 1: ["root" if words[3].lstrip("-").isdigit() else "redop"], 2: ["redop", "root"]}.get(middle)
+    names = {0: [], 1: ["root" if _ROOT.match(words[3]) else "redop"], 2: ["redop", "root"]}.get(middle)
     return ["size", "count", "type", *names, *figures] if names is not None else []
 
 
@@ -197,7 +208,7 @@ def _rows(run: Run, text: str) -> List[Row]:
     first = columns.index("time")
     head = dict(zip(columns[:first], words))
     root = head.get("root")
-    if root is not None and not re.match(r"-?\d{1,7}\Z", root):
+    if root is not None and not _ROOT.match(root):
         return []
     found: List[Row] = []
     at = first
@@ -217,7 +228,7 @@ def _row(
     head: Dict[str, str], root: Optional[str], placement: str, figures: Dict[str, str], cpu_time: bool
 ) -> Optional[Row]:
     time, algbw, busbw = (fixed(figures.get(name, "")) for name in _FIGURES[:3])
-    if time is None or algbw is None or busbw is None or len(head["size"]) > 18 or len(head["count"]) > 18:
+    if time is None or algbw is None or busbw is None:
         return None
     wrong, error = figures.get("wrong"), figures.get("error")
     count: Optional[int] = None

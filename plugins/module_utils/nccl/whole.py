@@ -60,10 +60,11 @@ def averaged(average: Printed, rows: Sequence[Row]) -> Optional[str]:
 
 def ranked(ranks: Sequence[int]) -> Optional[str]:
     """Whether a table of devices has every rank from 0 on once."""
-    if len(set(ranks)) < len(ranks):
-        twice = sorted({rank for rank in ranks if list(ranks).count(rank) > 1})
-        return f"rank {twice[0]} is in the table of devices {list(ranks).count(twice[0])} times"
-    missing = sorted(set(range(max(ranks) + 1)) - set(ranks))
-    if missing:
-        return f"{len(missing)} of {max(ranks) + 1} ranks are not in the table of devices, the first is {missing[0]}"
-    return None
+    seen = sorted(ranks)
+    for before, rank in zip(seen, seen[1:]):
+        if before == rank:
+            return f"rank {rank} is in the table of devices {seen.count(rank)} times"
+    if seen[-1] + 1 == len(seen):
+        return None
+    first = next((number for number, rank in enumerate(seen) if number != rank), len(seen))
+    return f"{seen[-1] + 1 - len(seen)} of {seen[-1] + 1} ranks are not in the table of devices, the first is {first}"
