@@ -25,6 +25,8 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "profile": {"type": "dict", "default": {}},
     "requirements": {"type": "str", "default": ""},
     "thresholds": {"type": "list", "elements": "dict", "default": []},
+    "mpi": {"type": "dict", "default": {}},
+    "left_out": {"type": "list", "elements": "dict", "default": []},
 }
 
 
@@ -47,10 +49,14 @@ class ActionModule(ActionBase):
             gpus=load("gpus"),
             thresholds=load("thresholds"),
             site_rows=arguments["thresholds"],
+            left_out=arguments["left_out"],
+            mpi=arguments["mpi"],
             pool=plain(variables.get("trainrig_pool")) or POOL,
         )
+        declared = {"rdma": "rdma" in plain(variables.get("group_names") or [])}
+        asked = {stage: {**(one or {}), "declared": declared} for stage, one in arguments["asked"].items()}
         try:
-            result = judge(assemble(arguments["launches"], arguments["files"], arguments["asked"]), context)
+            result = judge(assemble(arguments["launches"], arguments["files"], asked), context)
         except ThresholdError as error:
             raise AnsibleActionFail(str(error)) from error
         except (RequirementError, MarkerError) as error:

@@ -6,7 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge.pairing import FLEET, PAIRS, Stage, step
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.pairing import (
+    FLEET,
+    MPI,
+    PAIRS,
+    TORCHRUN,
+    Stage,
+    step,
+)
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 
@@ -18,6 +25,8 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "seconds": {"type": "float", "required": True},
     "ranks": {"type": "int", "default": 0},
     "floor_gb_s": {"type": "float", "default": 0.0},
+    "launcher": {"type": "str", "choices": [TORCHRUN, MPI], "default": TORCHRUN},
+    "backend": {"type": "str", "choices": ["nccl", "gloo"], "required": True},
 }
 
 
@@ -46,10 +55,17 @@ class ActionModule(ActionBase):
             switches={host: str(one) for host, one in of_each("trainrig_switch").items() if one},
             rails=_rails([one or {} for one in of_each("trainrig_observation").values()]),
             floor_gb_s=arguments["floor_gb_s"] or None,
-            bounds=load("thresholds").get("pairs") or {},
+            launcher=arguments["launcher"],
+            bounds=_bounds(arguments["backend"]),
             ranks_each=arguments["ranks"],
         )
         return {"changed": False, **step(plain(variables["inventory_hostname"]), stage)}
+
+
+def _bounds(backend: str) -> dict[str, Any]:
+    """Over gloo the nodes' cores are measured along with the network: only what stands out on any pool counts there."""
+    bounds = load("thresholds")["pairs"]
+    return {**bounds, "least_gap": bounds["most_gap"]} if backend == "gloo" else bounds
 
 
 def _rails(observations: list[dict[str, Any]]) -> list[str]:

@@ -9,9 +9,10 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.together import Run, plan
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 
-_ARGUMENTS = {
+_ARGUMENTS: dict[str, dict[str, Any]] = {
     "members": {"type": "list", "elements": "str", "required": True},
     "ready": {"type": "str", "required": True},
+    "said": {"type": "str", "default": ""},
 }
 
 
@@ -38,5 +39,6 @@ class ActionModule(ActionBase):
             declared=of_each("trainrig_private_address"),
             at_once=int(variables["ansible_forks"]),
             playing=len(playing),
+            said=of_each(arguments["said"]) if arguments["said"] else {},
         )
         return {"changed": False, **plan(plain(variables["inventory_hostname"]), run)}

@@ -16,7 +16,8 @@ description:
 options:
   launches:
     description:
-      - Registered results of the commands, by stage (V(environment), V(collectives), V(ddp)).
+      - Registered results of the commands, by stage (V(environment), V(collectives), V(ddp), V(nodes)).
+      - For V(pairs) and V(fleet), what M(trainrig.gpu.pairing) returned at the end.
       - A stage that is not named was switched off; one whose result is C(skipped) counts as not proven.
     type: dict
     required: true
@@ -51,6 +52,15 @@ options:
     type: list
     elements: dict
     default: []
+  left_out:
+    description: What was left out for the budget, each with C(what) and C(why), as M(trainrig.gpu.budget) returns it.
+    type: list
+    elements: dict
+    default: []
+  mpi:
+    description: What C(mpi_access.py) says of the node, where MPI was asked for.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Changes nothing in any mode.

@@ -47,6 +47,19 @@ options:
     description: Bus bandwidth in GB/s that a pair has to reach. 0 means that pairs are compared with each other.
     type: float
     default: 0
+  launcher:
+    description:
+      - How ranks are started. V(mpi) starts nccl-tests on the nodes by SSH.
+      - It is taken only where every host's C(places) says under C(said) that it has OpenMPI, the programs, and another
+        user than root; else it is V(torchrun).
+    type: str
+    choices: [torchrun, mpi]
+    default: torchrun
+  backend:
+    description: Over what the ranks talk. Over V(gloo), pairs have to differ by more to be told apart.
+    type: str
+    choices: [nccl, gloo]
+    required: true
 attributes:
   check_mode:
     description: Changes nothing in any mode.
@@ -65,6 +78,7 @@ EXAMPLES = r"""
     told: my_rounds
     seed: "{{ together.asked.seed }}"
     seconds: 600
+    backend: nccl
   register: round
 """
 

@@ -26,6 +26,10 @@ options:
       - Empty or not there, the host takes no part.
     type: str
     required: true
+  said:
+    description: Name of a fact of each host that C(places) is to hold beside its address, under C(said).
+    type: str
+    default: ""
 attributes:
   check_mode:
     description: Changes nothing in any mode.
@@ -62,4 +66,8 @@ asked:
   returned: always
   type: dict
   sample: {nodes: 2, ranks: 16, backend: nccl, seed: 7, host: 10.0.0.11, address: 10.0.0.12, interface: eth1}
+places:
+  description: What each host that takes part brings, C(address), C(network), C(interface), C(ranks) and C(said).
+  returned: always
+  type: dict
 """

@@ -8,6 +8,8 @@ from typing import Dict
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.rule import Rule
 
 _ELASTIC = "PyTorch documentation, torchrun (Elastic Launch)"
+_MPI = "Open MPI documentation, Launching with SSH, and FAQ: Running MPI jobs"
+_BUILD = "NVIDIA/nccl-tests, README.md (Build)"
 #: Peers on the same network are the measure: there is no published figure for any pair of nodes.
 _PEERS = "Verification of trainrig: pairs of nodes are compared with the other pairs of the same run"
 
@@ -96,5 +98,37 @@ FLEET: Dict[str, Rule] = {
         "private addresses of the pool's nodes: `nft list ruleset`, `iptables -S` and the provider's security groups "
         "show what is shut. Another port: `verify_nodes_port`.",
         _ELASTIC,
+    ),
+    "verify.budget_left_out": Rule(
+        "info",
+        "none",
+        "The time that was given does not suffice for everything, so part of the verification was left out and proves "
+        "nothing.",
+        "Verify with more: `-e budget=30m`, `-e budget=3h`, or without a budget.",
+        "Verification of trainrig: data/budgets.yml",
+    ),
+    "verify.mpi_missing": Rule(
+        "fail",
+        "install",
+        "verify_launcher is mpi, and this node has no OpenMPI that can be run.",
+        "Install it on all nodes of the pool in one version (Debian and Ubuntu: openmpi-bin), name it in "
+        "`verify_mpirun`, or verify with `-e verify_launcher=torchrun`.",
+        _MPI,
+    ),
+    "verify.mpi_as_root": Rule(
+        "fail",
+        "configure",
+        "MPI programs are started on all nodes by SSH, and that is not done as root.",
+        "Let Ansible connect as a normal user (`ansible_user`), or verify with `-e verify_launcher=torchrun`.",
+        _MPI,
+    ),
+    "verify.nccl_tests_not_built": Rule(
+        "info",
+        "configure",
+        "nccl-tests is not there, so torch.distributed measured the same; the path is the same NCCL's, the program is "
+        "not the one that others publish figures of.",
+        "Look at what the build says in the evidence: it names which of compiler, CUDA, NCCL and MPI is not right. "
+        "Programs that are there already: `verify_nccl_tests_path`.",
+        _BUILD,
     ),
 }

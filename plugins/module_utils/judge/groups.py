@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge import programs
+
 Result = Mapping[str, Any]
 #: The kernel's letter for a process that somebody stopped.
 _STOPPED = ("T", "t")
@@ -29,7 +31,7 @@ def collect(told: Mapping[str, Iterable[Mapping[str, Any]]], stage: str) -> List
         for one in told[host]:
             if one["stage"] == stage and one["group"]:
                 key = (int(one["round"]), tuple(one["group"]), one.get("rail"))
-                found.setdefault(key, {})[host] = one.get("result")
+                found.setdefault(key, {})[host] = programs.read(one.get("result"))
     last = max((number for number, _hosts, _rail in found), default=-1)
     rounds: List[List[Group]] = [[] for _ in range(last + 1)]
     for (number, hosts, rail), results in sorted(

@@ -13,6 +13,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding impo
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge import collectives, runs
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue import finding
 from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.failures import failures
+from ansible_collections.trainrig.gpu.plugins.module_utils.nccl.log import path_findings
 
 Measurement = Dict[str, Any]
 _RULES = {
@@ -39,11 +40,12 @@ def judge(
             if group["hosts"][0] == own:
                 measured, found = _group(stage, number, group, conditions)
                 measurements, findings = measurements + measured, findings + found
-            findings += _shut(stage, group, own, conditions.asked.get("port"))
             findings += _stuck(stage, group, own)
+            findings += _path(group, own, conditions.asked.get("declared") or {})
             if group["error"]:
                 run = (group["runs"].get(own) or {}) if own else {}
                 findings += failures(runs.printed([run], group["document"]), own)
+    findings += _shut(stage, record, own, conditions.asked.get("port"))
     for kind in ("nodes", "links", "rails", "switches", "sets", "undecided"):
         for blame in (record.get("conclusion") or {}).get(kind) or []:
             if _tells(blame, record, own):
@@ -51,7 +53,15 @@ def judge(
     if record["late"] and record["hosts"][0] == own:
         text = f"{stage}: the time was up after {len(record['rounds'])} rounds, before all was known"
         findings.append(_of_all("verify.pairs_undecided", text, []))
-    return measurements, findings
+    return measurements, once(findings)
+
+
+def once(findings: Sequence[Finding]) -> List[Finding]:
+    """Rounds that show the same thing tell it once."""
+    seen: Dict[Tuple[str, Optional[str], str], Finding] = {}
+    for one in findings:
+        seen.setdefault((one["rule"], one["host"], one["summary"]), one)
+    return list(seen.values())
 
 
 def _of_all(rule: str, summary: str, proof: Sequence[Tuple[str, object]]) -> Finding:
@@ -69,6 +79,8 @@ def _group(
     found: List[Finding] = []
     if document and document.get("rows"):
         asked = {"ranks": group["ranks"], "nodes": len(group["hosts"]), **conditions.asked}
+        if document.get("script") == "nccl-tests":
+            asked["backend"] = None  # the program has its own
         measured, found = collectives.judge(document, conditions._replace(stage=stage, asked=asked))
         for one in measured:
             one.update(where, hosts=list(group["hosts"]))
@@ -112,13 +124,23 @@ def _nothing(stage: str, group: Mapping[str, Any], conditions: collectives.Condi
     }
 
 
-def _shut(stage: str, group: Mapping[str, Any], own: Optional[str], port: Optional[int]) -> List[Finding]:
-    """Told by the node whose port it is."""
-    if not group["unreached"] or group["hosts"][0] != own:
+def _path(group: Mapping[str, Any], own: Optional[str], declared: Mapping[str, Any]) -> List[Finding]:
+    """What NCCL's log on this node says of the way that the data took. A fast way may be the wrong one."""
+    seen = group["evidence"].get(own)
+    if seen is None or group["error"]:
         return []
-    names = ", ".join(host for host, _text in group["unreached"])
-    proof = [(stage, f"{host}: {text}") for host, text in group["unreached"]]
-    summary = f"{own} cannot be reached at {group['unreached'][0][1].rpartition(':')[0]} from {names}"
+    return path_findings(seen, {**declared, "nodes": len(group["hosts"])}, own)
+
+
+def _shut(stage: str, record: Mapping[str, Any], own: Optional[str], port: Optional[int]) -> List[Finding]:
+    """Told by the node whose port it is."""
+    mine = [group for members in record["rounds"] for group in members if group["hosts"][0] == own]
+    met = [(host, text) for group in mine for host, text in group["unreached"]]
+    if not met:
+        return []
+    names = ", ".join(dict.fromkeys(host for host, _text in met))
+    proof = [(stage, f"{host}: {text}") for host, text in met]
+    summary = f"{own} cannot be reached at {met[0][1].rpartition(': ')[0]} from {names}"
     return [finding("verify.port_blocked", own, summary, proof, port=port)]
 
 

@@ -11,10 +11,11 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.judge import (
     ddp,
     identity,
     meeting,
+    mpi,
     runs,
     thresholds,
 )
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue import POOL
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue import POOL, finding
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.job import describe
 
 #: The stages in the order in which they run.
@@ -32,6 +33,8 @@ class Context(NamedTuple):
     thresholds: Mapping[str, Any]
     site_rows: Sequence[Mapping[str, Any]] = ()
     pool: str = POOL
+    left_out: Sequence[Mapping[str, Any]] = ()
+    mpi: Mapping[str, Any] = {}
 
 
 def judge(outputs: Mapping[str, Mapping[str, Any]], context: Context) -> Dict[str, Any]:
@@ -70,6 +73,10 @@ def judge(outputs: Mapping[str, Mapping[str, Any]], context: Context) -> Dict[st
         else:
             measured, found = ddp.judge(document, job, asked, context.thresholds["smoke"])
             measurements, findings = measurements + measured, findings + found
+    findings += mpi.judge(context.mpi, context.host)
+    if context.left_out:
+        text = f"{context.left_out[0]['why']} leaves out: {', '.join(str(one['what']) for one in context.left_out)}"
+        findings.append(finding("verify.budget_left_out", context.host, text))
     for one in findings:
         one["pool"] = context.pool
     return {"measurements": measurements, "findings": ordered(findings), "versions": versions}

@@ -10,6 +10,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.pairs import session
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.words import Conclusion, Fleet, Outcome
 
 PAIRS, FLEET = "pairs", "fleet"
+TORCHRUN, MPI = "torchrun", "mpi"
 
 
 class Stage(NamedTuple):
@@ -24,6 +25,7 @@ class Stage(NamedTuple):
     rails: Sequence[str] = ()
     floor_gb_s: Optional[float] = None
     bounds: Mapping[str, Any] = {}  # the key pairs of data/thresholds
+    launcher: str = TORCHRUN  # what is wanted
     ranks_each: int = 0  # ranks on each node; 0: as many as the node's own stages had
 
 
@@ -44,6 +46,17 @@ def step(own: str, stage: Stage) -> Dict[str, Any]:
         if own in hosts:
             return {**answer, "joins": True, "asked": _asked(own, tuple(hosts), rail, f"{len(rounds)}-{number}", stage)}
     return answer
+
+
+def launcher(stage: Stage) -> str:
+    """MPI where it is wanted and every node is ready for it, else torchrun measures the same."""
+    able = all(mpi_ready(place.get("said") or {}) for place in stage.places.values())
+    return MPI if stage.launcher == MPI and able else TORCHRUN
+
+
+def mpi_ready(said: Mapping[str, Any]) -> bool:
+    """Whether a node can start nccl-tests by MPI, as it says itself (mpi_access.py)."""
+    return bool(said.get("mpirun") and said.get("programs") and not said.get("root"))
 
 
 def ranks_of(hosts: Iterable[str], stage: Stage) -> int:
@@ -84,6 +97,8 @@ def _asked(own: str, hosts: Tuple[str, ...], rail: Optional[str], place: str, st
         "host": first["address"],
         "address": mine["address"],
         "interface": mine["interface"],
+        "launcher": launcher(stage),
+        "network": ",".join(sorted({str(stage.places[host].get("network")) for host in hosts})),
         # As mpirun wants it.
         "members": ",".join(f"{stage.places[host]['address']}:{each[host]}" for host in hosts),
     }
@@ -128,6 +143,7 @@ def _told(group: groups.Group, one: Outcome, stage: Stage) -> Dict[str, Any]:
         "tails": groups.tails(group) if one.error else [],
         "runs": {host: (got or {}).get("run") for host, got in group.results.items()},
         "seconds": groups.seconds(group),
+        "evidence": {host: got["evidence"] for host, got in group.results.items() if got and got.get("evidence")},
     }
 
 

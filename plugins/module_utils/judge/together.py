@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
-from ansible_collections.trainrig.gpu.plugins.module_utils.report.network import Choice, choose
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.network import Choice, addresses, choose
 
 LEFT_OUT, APART = "verify.nodes_left_out", "verify.nodes_apart"
 
@@ -19,6 +19,7 @@ class Run(NamedTuple):
     declared: Mapping[str, Optional[str]]  # private addresses of the inventory
     at_once: int  # hosts on which Ansible starts a task at the same time
     playing: int  # hosts of the play
+    said: Mapping[str, Any] = {}  # what each host brings along beside that
 
 
 def plan(own: str, run: Run) -> Dict[str, Any]:
@@ -56,10 +57,17 @@ def plan(own: str, run: Run) -> Dict[str, Any]:
             "address": found.addresses[name],
             "interface": found.interfaces[name],
             "ranks": int(run.ready[name]["ranks"]),
+            "network": _network_of(run.observations.get(name) or {}, found.addresses[name]),
+            "said": run.said.get(name),
         }
         for name in hosts
     }
     return {**answer, "joins": True, "asked": asked, "places": places}
+
+
+def _network_of(observation: Mapping[str, Any], address: str) -> Optional[str]:
+    """The network that an address is in, as 10.0.0.0/24."""
+    return next((str(one.network) for one in addresses(observation) if one.address == address), None)
 
 
 def _network(hosts: List[str], run: Run) -> Union[Choice, str]:

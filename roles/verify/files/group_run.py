@@ -4,8 +4,8 @@
         --id round-1 --name node-2 -- --collectives all_reduce --min-bytes 1G --max-bytes 1G
 
 The same line on every node of the group at about the same time, but for `--address`, `--interface` and `--name`.
-Behind `--` are options of collectives.py, which torchrun starts on all of them. With `--launcher mpi` only the node
-whose address is `--host` does something: it has mpirun start the program behind `--` on all (see mpi_access.py).
+Behind `--` are options of collectives.py, which torchrun starts on all of them. With `--launcher mpi` the node whose
+address is `--host` has mpirun start the programs behind `--` on all (see mpi_access.py); the others look after them.
 
 Beside the result it says what tells the one who is to blame: what each rank of this node was doing when it was last
 seen, whether that process was stopped, and whether the node that keeps the store could be reached at all.
@@ -39,6 +39,8 @@ KNOCK_S = 3.0  # an answer takes no longer on a network that is any good
 #: Parts of the time: until a silent rank is given up, until a node is whose kernel does not even refuse.
 SILENT_RANK, SILENT_NODE = 0.6, 0.3
 KEPT_TEXT = 256 * 1024
+#: What the launcher may take to end everything, and from the end of one program to the start of the next.
+TO_END_S, BETWEEN_PROGRAMS_S = 10.0, 8.0
 
 
 class Door:
@@ -83,8 +85,9 @@ class Door:
 class Watch:
     """Keeps what each rank of this node says it is doing, and the state of its process."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, name: str, mark: str) -> None:
+        self.directory, self.name, self.mark = directory, name, mark
+        self.ranks_now = 0
         self.ranks: dict[int, dict[str, Any]] = {}
         self.next_look = 0.0
 
@@ -95,10 +98,32 @@ class Watch:
                 known = self.ranks.get(fact["rank"], {})
                 self.ranks[fact["rank"]] = {**fact, "state": state_of(fact["pid"]) or known.get("state")}
 
+    def look_for(self, mark: str) -> None:
+        """Find the ranks of an MPI job, which write nothing down, by what they carry."""
+        self.ranks_now = 0
+        for pid in bounded.members(mark):
+            rank = rank_of(pid)
+            if rank is not None:
+                self.ranks_now += 1
+                fact = {"rank": rank, "host": self.name, "pid": pid, "step": 1, "doing": "running"}
+                self.ranks[rank] = {**fact, "state": state_of(pid)}
+
     def __call__(self) -> None:
         if time.monotonic() >= self.next_look:
             self.next_look = time.monotonic() + LOOK_EVERY_S
+            if self.mark:
+                self.look_for(self.mark)
             self.look()
+
+
+def rank_of(pid: int) -> int | None:
+    """The rank of an MPI process, as its launcher told it."""
+    with contextlib.suppress(OSError):
+        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            name, _, value = entry.partition(b"=")
+            if name in (b"OMPI_COMM_WORLD_RANK", b"PMIX_RANK") and value.isdigit():
+                return int(value)
+    return None
 
 
 def state_of(pid: int) -> str | None:
@@ -115,7 +140,7 @@ class Part:
     def __init__(self, options: argparse.Namespace, directory: Path) -> None:
         self.options, self.directory = options, directory
         self.end = time.monotonic() + options.seconds
-        self.watch = Watch(directory / "progress")
+        self.watch = Watch(directory / "progress", options.name, options.id if options.launcher == "mpi" else "")
         self.watch.directory.mkdir()
         self.keeps = options.host == options.address
         self.door = Door(options.host, options.port, options.seconds * SILENT_NODE)
@@ -140,7 +165,12 @@ class Part:
         told = [f"--name={options.name}", f"--progress={self.watch.directory}", f"--output={output}"]
         told += [f"--timeout={options.seconds * SILENT_RANK:.0f}"]
         command = [options.python, str(HERE / "nodes_torchrun.py"), *place, *job, "--monitor-interval=0.5"]
-        self.run([*command, str(options.script), *told, *options.command])
+        log = self.run([*command, str(options.script), *told, *options.command], nccl_environment())
+        with contextlib.suppress(OSError):
+            lines = [
+                line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if " NCCL " in line
+            ]
+            self.document["nccl_log"] = "\n".join(lines)[:KEPT_TEXT]
         with contextlib.suppress(OSError, ValueError):
             self.document["document"] = json.loads(output.read_text(encoding="utf-8"))
 
@@ -148,16 +178,36 @@ class Part:
         """One program after the other: `all_reduce_perf,all_gather_perf` and then the options of each."""
         options = self.options
         if not self.keeps:
+            self.attend()
             return
         names, *arguments = options.command
         for name in names.split(","):
-            log = self.run(
-                [*mpirun(options, self.end - time.monotonic()), name, *arguments], mpi_environment(options), name
-            )
+            program = str(Path(options.programs) / name)
+            command = [*mpirun(options, self.end - time.monotonic()), program, *arguments]
+            log = self.run(command, mpi_environment(options), name)
             text = log.read_text(encoding="utf-8", errors="replace")[-KEPT_TEXT:] if log.exists() else ""
-            self.document["texts"].append({"program": Path(name).name, "rc": self.document["run"]["rc"], "text": text})
+            self.document["texts"].append({"program": name, "rc": self.document["run"]["rc"], "text": text})
             if self.document["errors"]:
                 break
+
+    def attend(self) -> None:
+        """Another node starts this node's ranks: see what they do, and that none of them stays."""
+        ranks = self.watch
+        begin = last = time.monotonic()
+        while time.monotonic() < self.end + TO_END_S:
+            if self.follow:
+                self.follow()
+            ranks.look_for(self.options.id)
+            if ranks.ranks_now:
+                last = time.monotonic()
+            quiet = time.monotonic() - last
+            patience = BETWEEN_PROGRAMS_S if ranks.ranks else self.options.seconds * SILENT_NODE
+            if quiet > max(patience, BETWEEN_PROGRAMS_S):
+                break
+            time.sleep(LOOK_EVERY_S)
+        left = bounded.stop(self.options.id, 3.0)
+        self.document["run"] = {"command": [], "rc": 0, "tail": [], "listening": [], "left_running": left}
+        self.document["waited_s"] = round(time.monotonic() - begin, 3)
 
     def run(self, command: list[str], env: dict[str, str] | None = None, name: str = "torchrun") -> Path:
         log = self.directory / f"{Path(name).name}.log"
@@ -196,6 +246,11 @@ class Part:
         return self.document
 
 
+def nccl_environment() -> dict[str, str]:
+    """NCCL says which way the data goes; without NCCL nobody reads this."""
+    return {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV,GRAPH", **os.environ}
+
+
 def mpirun(options: argparse.Namespace, seconds: float) -> list[str]:
     """OpenMPI's launcher; --timeout makes it end the ranks on the other nodes too."""
     command = [options.mpirun, "--timeout", str(max(1, math.floor(seconds - 2))), "--bind-to", "none"]
@@ -213,11 +268,12 @@ def mpi_environment(options: argparse.Namespace) -> dict[str, str]:
     ssh = f"ssh -F {options.ssh_config}"
     settings = {
         "OMPI_MCA_plm_rsh_agent": ssh, "PRTE_MCA_plm_ssh_agent": ssh,
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1", "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
         "OMPI_MCA_oob_tcp_if_include": options.network, "PRTE_MCA_prte_if_include": options.network,
         "OMPI_MCA_btl_tcp_if_include": options.network, "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "^openib",
         "LD_LIBRARY_PATH": ":".join(filter(None, [options.libraries, os.environ.get("LD_LIBRARY_PATH")])),
         "NCCL_SOCKET_IFNAME": f"={options.interface}", "NCCL_DEBUG": os.environ.get("NCCL_DEBUG", "INFO"),
-        # Marks the ranks of the other nodes too, for `--sweep` there.
+        # Marks the ranks of the other nodes too, for whoever looks after them there.
         bounded.MARK: ",".join(filter(None, [os.environ.get(bounded.MARK), options.id])),
     }  # fmt: skip
     return {**os.environ, **settings}
@@ -240,9 +296,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--script", type=Path, default=HERE / "collectives.py")
     parser.add_argument("--follow", action="store_true", help="end when a process that this one was started by ends")
     parser.add_argument("--output", type=Path, help="write the account here too")
-    parser.add_argument("--sweep", action="store_true", help="end what is left of this id on this node, no more")
     mpi = parser.add_argument_group("with --launcher mpi")
     mpi.add_argument("--mpirun", default="mpirun")
+    mpi.add_argument("--programs", default="", help="directory of the programs")
     mpi.add_argument("--members", help="mpirun's --host: ADDRESS:RANKS,...")
     mpi.add_argument("--network", help="the private network, as 10.0.0.0/24")
     mpi.add_argument("--ssh-config", help="settings of ssh that lead to the others")
@@ -256,9 +312,6 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
-    if options.sweep:
-        print(json.dumps({"left_running": bounded.stop(options.id, 3.0)}))
-        return 0
     bounded.stop_on_signals()
     if options.rail:
         os.environ["NCCL_IB_HCA"] = f"={options.rail}"

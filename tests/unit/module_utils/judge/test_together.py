@@ -36,7 +36,9 @@ def test_all_get_the_same_job_and_each_its_own_place():
         "interface": "eth1",
     }  # fmt: skip
     assert all(part["places"] == parts["a"]["places"] for part in parts.values())
-    assert parts["a"]["places"]["c"] == {"address": "10.0.0.99", "interface": "eth1", "ranks": 8}
+    assert parts["a"]["places"]["c"] == {
+        "address": "10.0.0.99", "interface": "eth1", "ranks": 8, "network": "10.0.0.0/16", "said": None,
+    }  # fmt: skip
     own = ("address", "interface")
     shared = [{key: value for key, value in part["asked"].items() if key not in own} for part in parts.values()]
     assert shared == [shared[0]] * 3
