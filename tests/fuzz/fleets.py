@@ -238,7 +238,7 @@ def _blamed(truth: Truth, history: list[list[Outcome]], found: Conclusion) -> li
         if not names <= broken and not all_bad and not everywhere:
             problems.append(f"healthy switch group blamed: {sorted(names)}")
     for one in found.sets:
-        sizes = [outcome.group for done in history for outcome in done if len(outcome.group) == len(one.hosts)]
+        sizes = {outcome.group for done in history for outcome in done if len(outcome.group) == len(one.hosts)}
         best = max([0.8 * truth.base] if len(sizes) < 2 else [capacity(truth, Group(group)) for group in sizes])
         if capacity(truth, Group(one.hosts)) > 0.9 * best:
             problems.append(f"healthy set blamed: {one.hosts}")

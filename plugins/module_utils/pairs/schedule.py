@@ -220,7 +220,7 @@ class _Round:
 
         def rank(other: str) -> Tuple[bool, int, bool, bool]:
             return (
-                not picture.clear_way(host, other),
+                picture.pair_rounds > 1 and not picture.clear_way(host, other),
                 self._met(host, other),
                 picture.hidden(host, other) and not picture.trusted(other),
                 picture.relation(host, other) != wanted,
