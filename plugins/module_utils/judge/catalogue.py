@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Dict, Iterable, Optional, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import Finding, evidence
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge import rules_health, rules_logs
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge import rules_health, rules_logs, rules_pairs
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue_fleet import FLEET
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.rule import Rule
 
@@ -265,6 +265,7 @@ RULES: Dict[str, Rule] = {
     **FLEET,
     **rules_health.RULES,
     **rules_logs.RULES,
+    **rules_pairs.RULES,
 }
 
 

@@ -17,6 +17,9 @@ class Job(NamedTuple):
     through_switch: bool
     pcie_gb_s: Optional[float]  # the slowest GPU's link, a direction
     expected_gpus: int  # on the bus, neither hidden nor lost
+    network_gb_s: Optional[float] = None  # of all RDMA ports that are up together, a direction
+    network_layer: Optional[str] = None  # InfiniBand where one port is, else Ethernet
+    nvlink_domain: int = 0  # GPUs of one NVLink domain that reaches over nodes; 0: it ends with the node
 
 
 def describe(
@@ -38,7 +41,26 @@ def describe(
         through_switch=through == "nvswitch",
         pcie_gb_s=_pcie(seen, thresholds),
         expected_gpus=len([gpu for gpu in seen if not gpu.get("lost")]),
+        nvlink_domain=int(nvlink.get("domain") or 0),
+        **_network(observation),
     )
+
+
+def _network(observation: Mapping[str, Any]) -> Dict[str, Any]:
+    """What the node's RDMA ports can send. Virtual functions beside their own card share its port and add nothing."""
+    devices = (observation.get("rdma") or {}).get("devices") or []
+    ports = [
+        port
+        for device in [one for one in devices if not one.get("virtual")] or devices
+        for port in device.get("ports") or []
+        if port.get("state") == "Active"
+    ]
+    rates = [port.get("rate_gbit_s") for port in ports]
+    if not rates or not all(rates):
+        return {"network_gb_s": None, "network_layer": None}
+    # What adds up in the network is only on InfiniBand; one such port is enough to allow for it.
+    layers = sorted({str(port.get("link_layer")) for port in ports}, key=lambda name: name != "InfiniBand")
+    return {"network_gb_s": sum(rates) / 8, "network_layer": layers[0]}
 
 
 def _link(through: Optional[str], seen: List[Dict[str, Any]]) -> Optional[str]:

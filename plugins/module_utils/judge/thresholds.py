@@ -1,11 +1,14 @@
-"""Finds the floors that fit a measurement, and computes what the hardware can carry at most."""
+"""Finds the floors that fit a measurement; what the hardware can carry at most is beside it (ceiling.py)."""
 
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.ceiling import ceiling
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.job import Job
+
+__all__ = ["Fit", "ThresholdError", "ceiling", "check_site_rows", "fit"]
 
 _FLOORS = ("operator_floor", "site_floor")
 
@@ -81,21 +84,6 @@ def check_site_rows(rows: Sequence[Mapping[str, Any]]) -> None:
             raise ThresholdError(f"{where}: busbw_gb_s must be a number above 0, not {row['busbw_gb_s']!r}")
         if row.get("severity", "fail") not in ("fail", "warn"):
             raise ThresholdError(f"{where}: severity must be fail or warn, not {row['severity']!r}")
-
-
-def ceiling(job: Job, collective: str, nodes: int, ranks: int, data: Mapping[str, Any]) -> Optional[float]:
-    """Return the busbw that the links between the GPUs of one node allow; None where that is not known."""
-    if nodes != 1 or ranks < 2 or job.model is None:
-        return None
-    if job.link in ("nvlink", "bridge") and job.nvlink_gb_s:
-        reducing = data["in_network_reduction"]["nvlink_generation_from"]
-        if collective == "all_reduce" and job.through_switch and (job.nvlink_generation or 0) >= reducing:
-            # NCCL takes the better way: with few ranks summing in the switch moves more, not less.
-            return round(job.nvlink_gb_s * max(1.0, 2 * (ranks - 1) / (ranks + 1)), 1)
-        return job.nvlink_gb_s
-    if job.link == "pcie" and job.pcie_gb_s:
-        return round(job.pcie_gb_s, 1)
-    return None
 
 
 def _same_job(row: Mapping[str, Any], job: Job, nodes: int, ranks: int) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge import rules_health, rules_logs
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge import rules_health, rules_logs, rules_pairs
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue import RULES
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.node import Context, judge
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
@@ -113,8 +113,8 @@ def test_case(case):
 
 def test_every_rule_has_a_sick_case():
     fired = {rule for param in cases() for rule in param.values[0]["rules"]}
-    # Those of health and of logs have tests of their own.
-    own = set(RULES) - set(rules_health.RULES) - set(rules_logs.RULES)
+    # Those of health, of logs and of peers and baseline have tests of their own.
+    own = set(RULES) - set(rules_health.RULES) - set(rules_logs.RULES) - set(rules_pairs.RULES)
     assert own <= fired <= set(RULES)
 
 

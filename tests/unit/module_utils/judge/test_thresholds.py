@@ -4,7 +4,7 @@ import json
 
 import jsonschema
 import pytest
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge.job import Job
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.job import Job, describe
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.thresholds import (
     ThresholdError,
     ceiling,
@@ -49,8 +49,12 @@ def test_a_figure_can_be_followed_and_is_possible(row):
     assert row["source"] in DATA["sources"]
     for model in row["models"]:
         assert model in GPUS
-        limit = ceiling(job(model, row["link"]), "all_reduce", row["nodes"], row["gpus_per_node"], DATA)
+        # Every published row over several nodes is of nodes with 400 GB/s of network at most, Slingshot of 100.
+        network = {"network_gb_s": 100.0 if model == "GH200" else 400.0, "network_layer": "InfiniBand"}
+        machine = job(model, row["link"], nvlink_domain=GPUS[model]["nvlink"].get("domain", 0), **network)
+        limit = ceiling(machine, "all_reduce", row["nodes"], row["gpus_per_node"] * row["nodes"], DATA)
         assert limit is None or row["busbw_gb_s"] < limit
+        assert limit is not None or row["nodes"] > 18 or row["link"].startswith("bridge")
 
 
 def test_no_source_is_named_in_vain():
@@ -98,6 +102,65 @@ def test_two_nodes_are_another_job_than_sixteen_gpus_of_one():
 )
 def test_ceiling(expected, arguments):
     assert ceiling(*arguments, DATA) == expected
+
+
+RAILS = {"network_gb_s": 400.0, "network_layer": "Ethernet"}  # 8x 400 Gbit/s
+SHARP = {"network_gb_s": 400.0, "network_layer": "InfiniBand"}
+
+
+@pytest.mark.parametrize(
+    ("expected", "machine", "collective", "nodes", "ranks"),
+    [
+        # A node sends one buffer; busbw counts 30/16 of it.
+        (750.0, job("B200", **RAILS), "all_reduce", 2, 16),
+        (750.0, job("B200", **SHARP), "all_reduce", 2, 16),
+        # 400 * 31/32 * 4/3; where the network adds up 2 * 400 * 31/32.
+        (516.7, job("B200", **RAILS), "all_reduce", 4, 32),
+        (775.0, job("B200", **SHARP), "all_reduce", 4, 32),
+        (450.0, job("H100_SXM5_80", **RAILS), "all_reduce", 8, 64),
+        (516.7, job("B200", **SHARP), "all_gather", 4, 32),  # nothing to add up
+        (516.7, job("B200", **SHARP), "reduce_scatter", 4, 32),
+        (400.0, job("B200", **RAILS), "broadcast", 4, 32),
+        (64.6, job("B200", **RAILS), "all_to_all", 4, 32),  # 400 * 31 / (8 * 24)
+        # Inside, what a GPU sends: 300 + 400/8, and nothing adds up in its switch.
+        (350.0, job("A100_SXM4_80", **RAILS), "all_reduce", 2, 16),
+        (63.0, job("L40S", "pcie", **RAILS), "all_reduce", 2, 8),
+        (250.0, job("H100_SXM5_80", network_gb_s=250.0), "all_reduce", 4, 4),  # one GPU a node: only the network
+        (63.0, job("L40S", "pcie", network_gb_s=250.0), "all_reduce", 4, 4),
+        (750.0, job("H800", **RAILS), "all_reduce", 2, 16),  # its own link is not sourced
+        (None, job("H100_SXM5_80", **RAILS), "all_reduce", 2, 15),
+        (None, job("H100_SXM5_80"), "all_reduce", 2, 16),
+        # 18 nodes of one NVLink domain are one node; beyond it nothing is known.
+        (1750.7, job("GB200", nvlink_domain=72, **RAILS), "all_reduce", 18, 72),
+        (None, job("GB200", nvlink_domain=72, **RAILS), "all_reduce", 36, 144),
+    ],
+)
+def test_ceiling_of_several_nodes(expected, machine, collective, nodes, ranks):
+    assert ceiling(machine, collective, nodes, ranks, DATA) == expected
+
+
+def observed(*devices):
+    return {"nvidia": {"gpus": []}, "rdma": {"devices": [dict(device) for device in devices]}}
+
+
+def port(rate, state="Active", layer="InfiniBand"):
+    return {"port": 1, "state": state, "rate_gbit_s": rate, "link_layer": layer}
+
+
+@pytest.mark.parametrize(
+    ("network", "devices"),
+    [
+        ((None, None), []),
+        ((100.0, "InfiniBand"), [{"ports": [port(400)]}, {"ports": [port(400)]}, {"ports": [port(400, "Down")]}]),
+        ((53.125, "InfiniBand"), [{"ports": [port(25, layer="Ethernet")]}, {"ports": [port(400)]}]),
+        ((50.0, "Ethernet"), [{"ports": [port(400, layer="Ethernet")]}, {"virtual": True, "ports": [port(400)]}]),
+        ((25.0, "InfiniBand"), [{"virtual": True, "ports": [port(200)]}]),  # in a virtual machine
+        ((None, None), [{"ports": [port(400)]}, {"ports": [port(None)]}]),
+    ],
+)
+def test_what_the_network_cards_send(network, devices):
+    found = describe("a", observed(*devices), load("gpus"), DATA)
+    assert (found.network_gb_s, found.network_layer) == network
 
 
 GOOD = {"models": ["L40S"], "gpus_per_node": 4, "busbw_gb_s": 20}
