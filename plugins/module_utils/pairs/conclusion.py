@@ -145,7 +145,7 @@ def _slower_between(picture: Picture) -> Optional[Blame]:
         "between the switches, by design or by a fault"
     )
     names = tuple(picture.groups)
-    return _switch(picture, names, cause, seen)._replace(expected_gb_s=inside.bound)
+    return _switch(picture, names, cause, seen)._replace(what="undecided", expected_gb_s=inside.bound)
 
 
 def _sets(growing: Growing) -> Tuple[Blame, ...]:

@@ -165,6 +165,7 @@ def test_a_narrow_spine_blames_nobody():
     )
     assert [one.switches for one in found.switches] == [("leaf-0", "leaf-1", "leaf-2", "leaf-3")]
     assert "by design or by a fault" in found.switches[0].cause
+    assert found.switches[0].what == "undecided"
     assert not found.nodes
 
 
@@ -272,3 +273,27 @@ def test_the_reference_sees_an_inference_that_believes_one_outcome(monkeypatch):
         truth = fleets.draw(chance, 64, number % 7)
         wrong += fleets.wrong(truth, *fleets.search(truth, number % 7, chance))
     assert any("healthy node blamed" in problem for problem in wrong)
+
+
+@pytest.mark.parametrize("floor", [None, 80.0])
+@pytest.mark.parametrize("size", [2, 4, 8])
+@pytest.mark.parametrize("seed", range(6))
+def test_switches_that_nobody_named_are_no_bad_nodes(size, floor, seed):
+    """Pairs across them are slow; who happened to meet a host of its own switch is proven, and no witness yet."""
+    where = leaves(16, size)
+
+    def able(hosts, rail):
+        return 100.0 if len({where[host] for host in hosts}) == 1 else 50.0
+
+    _history, found = search(fleet(16, floor_gb_s=floor), able, seed)
+    assert {**blamed(found), "sets": []} == NOBODY
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_link_of_three_nodes_is_not_the_node_that_also_had_a_dip(seed):
+    of = fleet(3, floor_gb_s=80.0)
+    two = set(next_round(of, [], seed)[0].hosts)
+    dips = iter([30.0])
+    _history, found = search(of, lambda hosts, rail: None if hosts == two else next(dips, 100.0), seed)
+    assert not found.nodes
+    assert [set(one.hosts) for one in found.links] in ([two], [])
