@@ -110,4 +110,10 @@ def explained(output: str) -> Dict[str, str]:
 
 
 def _shown(lines: List[str]) -> str:
-    return "; ".join(line[:_LONGEST] for line in list(dict.fromkeys(filter(None, lines)))[:_LINES])
+    return "; ".join(_short(line) for line in list(dict.fromkeys(filter(None, lines)))[:_LINES])
+
+
+def _short(line: str) -> str:
+    """Without its middle where it is long: what happened stands in front, why at the end."""
+    half = _LONGEST // 2
+    return line if len(line) <= _LONGEST else f"{line[:half]} ... {line[-half:]}"

@@ -39,6 +39,13 @@ def test_dpkg_s_reason_stands_on_its_next_line():
     )
 
 
+def test_of_a_long_line_what_and_why_stay():
+    line = f"dpkg: error processing archive /tmp/{'x' * 400}.deb (--unpack): No space left on device"
+    said = complaints.explained(line)["said"]
+    assert said.startswith("dpkg: error processing archive") and said.endswith("No space left on device")
+    assert len(said) < len(line)
+
+
 def test_silence_is_said():
     assert complaints.explained("")["said"] == "it said nothing"
 
