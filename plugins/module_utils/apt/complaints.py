@@ -97,7 +97,7 @@ def explained(output: str) -> Dict[str, str]:
     lines = [line.strip() for line in output.splitlines()]
     errors = [
         # dpkg says what it was doing, and on the next line why that failed.
-        f"{line} {after}" if line.startswith("dpkg: error processing") else line
+        f"{line} {after}".strip() if line.startswith("dpkg: error processing") else line
         for line, after in zip(lines, [*lines[1:], ""])
         if line.startswith(("E:", "dpkg: error"))
     ]
