@@ -42,16 +42,16 @@ MOST_DAMAGES = 3
 #: Lines whose text is damaged in one log at most.
 DAMAGED_LINES = MOST_DAMAGES
 TAG = re.compile(r"(?:\[[^\]]*1,0\]<stdout>: ?|0: )+")
+#: The generator's noise, and lines that nothing depends on.
+IDLE = (" NCCL INFO ", " NCCL WARN ", "known hosts", "CCL version", "Using devices", "in-place", "(elements)")
 PID = re.compile(r"Pid +\d+")
 DECLARED = {"nodes": 2, "rdma": True, "interface": "eth0", "devices": ["mlx5_0"], "p2p": True, "nvls": True}
 
 
 def meaningful(line: str) -> bool:
-    """Whether a line is a program's own; the generator's noise and empty lines are not."""
-    text = line.strip()
-    return (
-        bool(text.strip("# ")) and " NCCL INFO " not in text and " NCCL WARN " not in text and "known hosts" not in text
-    )
+    """Whether a line is one that a whole log cannot do without."""
+    text = line.strip().strip("# ")
+    return bool(text) and not any(words in text for words in IDLE)
 
 
 def devices(lines: list[str]) -> list[str]:

@@ -48,7 +48,7 @@ def texts(program: Iterable[Line], messages: Iterable[Message], is_whole: bool) 
     for text, kind in _readable(program, messages):
         hit = next((failure for failure in TABLE if failure.pattern.search(text)), None)
         if hit and (not kind or hit.kind == ANYWHERE or (kind == "warned" and not is_whole)):
-            found.append(text)
+            found.append(text.lstrip("# "))
     return found
 
 

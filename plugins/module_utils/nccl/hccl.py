@@ -24,6 +24,7 @@ _PROGRAM = re.compile(r"(?<![\w.-])([a-z]+(?:_[a-z]+)*)_test\s+(.*)")
 _NAMES = {"all_to_all": "alltoall"}
 #: Those whose bandwidth counts the data of every rank.
 _SPREADING = ("all_gather", "all_gather_v", "reduce_scatter", "reduce_scatter_v", "scatter", "batch_send_recv")
+_REDUCING = ("all_reduce", "reduce", "reduce_scatter")
 _OPTION = re.compile(r"(?:^|\s)-([dofip])\s+(\S+)")
 #: hccl_test's element types by nccl-tests' names.
 _DTYPES = {"fp32": "float", "fp16": "half", "bfp16": "bfloat16", "fp64": "double"}
@@ -45,7 +46,7 @@ class Run:
         options = dict(_OPTION.findall(program.group(2))) if program else {}
         self.collective = _NAMES.get(program.group(1), program.group(1)) if program else None
         self.dtype = _DTYPES.get(options.get("d", ""), options.get("d"))
-        self.redop = options.get("o")
+        self.redop = options.get("o") if self.collective in _REDUCING else None
         launched = re.search(r"\s-(?:n|np)\s+(\d{1,7})\s", command.partition("_test")[0])
         self.ranks = int(launched.group(1)) if launched else None
         self.factor = whole(options.get("f"))

@@ -103,7 +103,7 @@ def _judged(run: Run) -> Judged:
     ranks = max(device.rank for device in run.devices) + 1 if run.devices else None
     if run.ranks is not None:
         ranks = run.ranks
-    errors: List[str] = []
+    errors = _twice(run.devices)
     told = None
     unclear: List[str] = []
     if run.rows:
@@ -198,6 +198,17 @@ def _bare(name: str) -> str:
         if base.endswith(ending):
             base = base[: -len(ending)]
     return base if base in KNOWN else name
+
+
+def _twice(devices: Sequence[Device]) -> List[str]:
+    """Ranks that two processes have: the tables of several jobs in one."""
+    first: Dict[int, Device] = {}
+    for device in devices:
+        known = first.setdefault(device.rank, device)
+        if (known.host, known.pid) != (device.host, device.pid):
+            where = f"process {known.pid} of {known.host} and {device.pid} of {device.host}"
+            return [f"rank {device.rank} is both {where}: each ran alone"]
+    return []
 
 
 def _hosts(devices: Iterable[Device]) -> List[str]:

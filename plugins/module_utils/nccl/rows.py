@@ -63,13 +63,13 @@ class Run:
 
     def begins_again(self, stage: int) -> bool:
         """Whether a line of this stage can only belong to a new run."""
-        return stage < self.stage or (stage == self.stage and stage in _ONLY_ONCE)
+        return stage < self.stage or (stage == self.stage and stage not in _SEVERAL)
 
 
-_VERSION_STAGE, _STARTING_STAGE, _PARAMETERS_STAGE, _DEVICES_STAGE, _HEADER_STAGE = range(5)
-_ROWS_STAGE, _BOUNDS_STAGE, _AVERAGE_STAGE, _CONCLUDED_STAGE = range(5, 9)
-_ONLY_ONCE = {_VERSION_STAGE, _STARTING_STAGE, _PARAMETERS_STAGE, _HEADER_STAGE, _BOUNDS_STAGE, _AVERAGE_STAGE,
-              _CONCLUDED_STAGE}  # fmt: skip
+_VERSION_STAGE, _STARTING_STAGE, _PARAMETERS_STAGE, _USING_STAGE, _DEVICES_STAGE, _HEADER_STAGE = range(6)
+_ROWS_STAGE, _BOUNDS_STAGE, _AVERAGE_STAGE, _CONCLUDED_STAGE = range(6, 10)
+#: Of these a run has several.
+_SEVERAL = (_DEVICES_STAGE, _ROWS_STAGE)
 
 
 class Text(NamedTuple):
@@ -120,6 +120,8 @@ def _stage(text: str) -> Optional[int]:
         return _STARTING_STAGE
     if _PARAMETERS.match(text):
         return _PARAMETERS_STAGE
+    if text == "Using devices":
+        return _USING_STAGE
     if _DEVICE.match(text) or _REDUCED.match(text):
         return _DEVICES_STAGE
     if _columns(text):
