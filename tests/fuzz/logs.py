@@ -64,7 +64,7 @@ def bare(lines: list[str]) -> list[str]:
     Without process ids: the head of a run that died and the table of the next one make one that nobody can tell from
     a healthy run.
     """
-    found = [PID.sub("Pid", TAG.sub("", line)).rstrip() for line in lines]
+    found = [PID.sub("Pid", TAG.sub("", line)).strip() for line in lines]
     return [line for line in found if meaningful(line)]
 
 
