@@ -13,7 +13,7 @@ History = Sequence[Sequence[Outcome]]
 GOOD, PLAIN, BAD = "good", "plain", "bad"
 INSIDE, BETWEEN, UNKNOWN = "inside", "between", "unknown"
 
-#: With how many of the other suspects a host whose switch is not known is measured before it is convicted.
+#: How often a host whose switch is not known is measured with other suspects before it is convicted.
 _AMONG = 2
 #: With how many others a host is good that testifies against one whose switch is not known.
 _TRUSTED = 2
@@ -220,8 +220,8 @@ class Picture:
         among = 0
         if self.named.get(host) not in self.groups:
             others = {other for other in self.unsound if other != host}
-            met = {partner(one, host) for _mark, one in self.of_host[host]} & others
-            among = min(_AMONG, len(others)) - len(met)
+            met = [one for _mark, one in self.of_host[host] if partner(one, host) in others]
+            among = _AMONG - len(met) if others else 0
         if own:
             return Missing(light, not partners & own, among > 0)
         return Missing(light, self.lacks_home(host), among > 0)

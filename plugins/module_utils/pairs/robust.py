@@ -10,6 +10,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional
 class Normal(NamedTuple):
     middle: float
     bound: float  # below it a value stands out
+    uneven: bool  # the values differ so much that the bound had to move away from the least gap
 
 
 def normal(best: Iterable[float], values: Iterable[float], bounds: Mapping[str, Any]) -> Optional[Normal]:
@@ -29,4 +30,4 @@ def normal(best: Iterable[float], values: Iterable[float], bounds: Mapping[str, 
     spread = median(abs(value - middle) for value in kept)
     most = float(bounds["most_gap"]["value"])
     wide = float(bounds["mads"]["value"]) * spread
-    return Normal(middle, middle - min(most * middle, max(gap * middle, wide)))
+    return Normal(middle, middle - min(most * middle, max(gap * middle, wide)), wide > gap * middle)

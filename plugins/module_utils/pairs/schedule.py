@@ -15,6 +15,8 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.picture import 
 )
 from ansible_collections.trainrig.gpu.plugins.module_utils.pairs.words import Group
 
+#: Rounds of everybody that a pool without a floor needs to know what is normal.
+_EVEN, _UNEVEN = 2, 4
 #: Pairs of proven hosts beside the suspects.
 _CONTROLS = 4
 #: Pairs that tell whether one switch group or all that lies between them is slow.
@@ -70,7 +72,7 @@ class _Round:
         self._trust(_CONTROLS + 2 * len(self.picture.suspects))
         if self.picture.pair_rounds == 1 and len(self.picture.groups) > 1:
             self._across()
-        elif self.picture.pair_rounds == 1 and self.picture.fleet.floor_gb_s is None:
+        elif self.picture.fleet.floor_gb_s is None:
             self._anew()
         return self.made
 
@@ -182,9 +184,9 @@ class _Round:
         picture = self.picture
         if len(picture.charges(host)) < 2 or not picture.missing(host).among:
             return False
-        others = [other for other in self._free(picture.unsound) if other != host and not self._met(host, other)]
+        others = [other for other in self._free(picture.unsound) if other != host]
         if others:
-            self._take(host, others[0])
+            self._take(host, min(others, key=lambda other: self._met(host, other)))
         return bool(others)
 
     def _lost(self, host: str) -> bool:
@@ -249,9 +251,16 @@ class _Round:
                 self._take(one, other)
 
     def _anew(self) -> None:
-        """Without a floor the pool tells what is normal, and one outcome of each host is too little for that."""
+        """Without a floor the pool tells what is normal; one outcome of each host is too little, more so in an uneven
+        pool.
+        """
+        pool = self.picture.pool
+        if self.picture.pair_rounds >= (_UNEVEN if pool and pool.uneven else _EVEN):
+            return
         free = self._free(self.picture.hosts)
         half = len(free) // 2
-        for one, other in zip(free[:half], free[len(free) - half :]):
-            if not self._met(one, other):
-                self._take(one, other)
+        for number, host in enumerate(free):
+            for other in free[number + half :] + free[number + 1 : number + half]:
+                if host not in self.taken and other not in self.taken and other != host and not self._met(host, other):
+                    self._take(host, other)
+                    break
