@@ -44,7 +44,7 @@ def judge(
             findings += _path(group, own, conditions.asked.get("declared") or {})
             if group["error"]:
                 run = (group["runs"].get(own) or {}) if own else {}
-                findings += failures(runs.printed([run], group["document"]), own)
+                findings += failures(runs.printed([run], group["document"] if own == group["hosts"][0] else None), own)
     findings += _shut(stage, record, own, conditions.asked.get("port"))
     for kind in ("nodes", "links", "rails", "switches", "sets", "undecided"):
         for blame in (record.get("conclusion") or {}).get(kind) or []:

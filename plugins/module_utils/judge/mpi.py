@@ -19,7 +19,9 @@ def judge(said: Mapping[str, Any], host: Optional[str]) -> List[Finding]:
     if not said.get("mpirun"):
         found.append(finding("verify.mpi_missing", host, "there is no mpirun on the path of the user's commands"))
     if not said.get("programs"):
-        text = "nccl-tests' programs are not there: torch.distributed measured between nodes"
-        proof = [("nccl_tests", line) for line in said.get("build") or []]
+        build: Mapping[str, Any] = said.get("build") or {}
+        why = f", {build['piece']}: {build['text']}" if build else ""
+        text = f"nccl-tests' programs are not there{why}; torch.distributed measured between nodes"
+        proof = [("nccl_tests", line) for line in build.get("lines") or []]
         found.append(finding("verify.nccl_tests_not_built", host, text, proof))
     return found

@@ -1,12 +1,13 @@
 """Lets the nodes of a pool start MPI programs on each other by SSH, for as long as a verification lasts.
 
-    python mpi_access.py make --work DIRECTORY              a key pair of this run; says who this node is
+    python mpi_access.py make                               a key pair of this run; says who this node is
     python mpi_access.py grant --work DIRECTORY < PLACES    the others' keys may log in, their host keys are known
     python mpi_access.py revoke --work DIRECTORY            takes all of that back
 
 A key is good from the others' private addresses only, for one user, without forwarding, and until its time is up
 (`--seconds`): it is of no use when nobody comes to revoke it. Host keys are the nodes' own, handed over by whoever is
-logged in there already. Everything else of ~/.ssh stays as it is.
+logged in there already. Everything else of ~/.ssh stays as it is. DIRECTORY is what `make` said: made for the run and
+for this user alone, and gone with it.
 
 PLACES is JSON: {name: {address, said}}, `said` what `make` printed there.
 Standard library only.
@@ -23,6 +24,7 @@ import pwd
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from typing import Any
 MARK = "trainrig-verify"  # the comment of our keys begins with it
 PROGRAM = "all_reduce_perf"  # the one of nccl-tests that every stage needs
 SSH = Path("/etc/ssh")
+DIRECTORY = "trainrig-mpi-"
 
 
 def home() -> Path:
@@ -43,13 +46,14 @@ def ssh_port() -> int:
 
 
 def make(options: argparse.Namespace) -> dict[str, Any]:
-    key = options.work / "mpi_key"
-    if not key.exists():
-        comment = f"{MARK}-{options.work.name}"
-        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(key)]
-        subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
+    sweep()
+    work = Path(tempfile.mkdtemp(prefix=DIRECTORY))
+    key = work / "mpi_key"
+    words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"{MARK}-{work.name}", "-f", str(key)]
+    subprocess.run(words, check=True, stdin=subprocess.DEVNULL)
     programs = Path(options.programs) if options.programs else None
     return {
+        "work": str(work),
         "public": key.with_suffix(".pub").read_text(encoding="ascii").strip(),
         "host_keys": [" ".join(text.split()[:2]) for text in host_keys()],
         "user": pwd.getpwuid(os.getuid()).pw_name,
@@ -58,6 +62,15 @@ def make(options: argparse.Namespace) -> dict[str, Any]:
         "mpirun": shutil.which(options.mpirun),
         "programs": str(programs) if programs and os.access(programs / PROGRAM, os.X_OK) else None,
     }
+
+
+def sweep() -> None:
+    """Remove what a run left that was killed outright: ours, and a day old."""
+    for path in Path(tempfile.gettempdir()).glob(f"{DIRECTORY}*"):
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            if status.st_uid == os.getuid() and path.is_dir() and time.time() - status.st_mtime > 86400:
+                shutil.rmtree(path)
 
 
 def host_keys() -> list[str]:
@@ -99,9 +112,10 @@ def common(work: Path) -> str:
 
 
 def revoke(options: argparse.Namespace) -> dict[str, Any]:
-    for name in ("mpi_key", "mpi_key.pub", "known_hosts", "ssh_config"):
-        (options.work / name).unlink(missing_ok=True)
-    return {"removed": rewrite(lambda lines: lines)}
+    removed = rewrite(lambda lines: lines)
+    if options.work.name.startswith(DIRECTORY):
+        shutil.rmtree(options.work, ignore_errors=True)
+    return {"removed": removed}
 
 
 def rewrite(change: Any) -> int:
@@ -132,11 +146,13 @@ def rewrite(change: Any) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["make", "grant", "revoke"])
-    parser.add_argument("--work", type=Path, required=True, help="directory of this run, for this user alone")
+    parser.add_argument("--work", type=Path, help="directory of this run, as `make` said")
     parser.add_argument("--seconds", type=float, default=3600.0, help="how long the keys are good")
     parser.add_argument("--mpirun", default="mpirun", help="OpenMPI's launcher")
     parser.add_argument("--programs", default="", help="directory with nccl-tests' programs")
     options = parser.parse_args()
+    if options.what != "make" and options.work is None:
+        parser.error(f"{options.what} needs --work")
     print(json.dumps({"make": make, "grant": grant, "revoke": revoke}[options.what](options)))
     return 0
 
