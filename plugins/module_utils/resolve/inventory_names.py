@@ -14,6 +14,7 @@ VARIABLES = (
     "trainrig_batch",
     "trainrig_canary",
     "trainrig_drain",
+    "trainrig_expected",
     "trainrig_floors",
     "trainrig_force",
     "trainrig_hardware",
@@ -31,6 +32,7 @@ VARIABLES = (
     "trainrig_recheck",
     "trainrig_repositories",
     "trainrig_stack",
+    "trainrig_switch",
     "trainrig_uncordon",
     "trainrig_verify",
 )

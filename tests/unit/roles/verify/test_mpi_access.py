@@ -15,7 +15,8 @@ access = script("mpi_access")
 PLACE = {
     "address": "10.0.0.12",
     "said": {
-        "public": "ssh-ed25519 AAAA trainrig-verify-trainrig-mpi-x", "host_keys": ["ssh-ed25519 BBBB"], "user": "u", "port": 22,
+        "public": "ssh-ed25519 AAAA trainrig-verify-trainrig-mpi-x",
+        "host_keys": ["ssh-ed25519 BBBB"], "user": "u", "port": 22,
     },
 }  # fmt: skip
 OTHERS = b'ssh-rsa CCCC somebody@else\n# a word about it\nfrom="10.1.1.1" ssh-rsa DDDD with space'
