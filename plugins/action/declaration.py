@@ -14,7 +14,12 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem impor
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.profile import DEFAULT_POOL
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.stack import validate
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
-from ansible_collections.trainrig.gpu.plugins.plugin_utils.declarations import beyond_the_profile, declared, misspelt
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.declarations import (
+    beyond_the_profile,
+    declared,
+    misspelt,
+    ordered,
+)
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.lock_files import (
     LockError,
     fresh_lock,
@@ -37,7 +42,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         self.validate_argument_spec({})
         variables = task_vars or {}
-        wrong = misspelt(variables)
+        wrong = misspelt(variables) + ordered(self._templar.template(variables.get("trainrig_expected")))
         if wrong:
             raise AnsibleActionFail("\n".join(map(message, wrong)))
         written = self._templar.template(variables.get("trainrig_stack") or {})

@@ -15,6 +15,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.judge.verdict import 
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.build import STOPPING, VERDICTS, build
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.table import closing, findings_table, to_type
 from ansible_collections.trainrig.gpu.plugins.plugin_utils import report_files, report_inputs
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 
 _ARGUMENTS = {
@@ -49,6 +50,7 @@ class ActionModule(ActionBase):
             started=arguments["started"] or report_inputs.first(variables, "trainrig_started"),
             lock_digest=arguments["lock_digest"] or report_inputs.first(variables, "trainrig_lock_digest"),
             sources=sources,
+            data={"gpus": load("gpus")["gpus"], "tolerances": load("acceptance")["tolerances"]},
         )
         directory = Path(arguments["directory"] or Path("reports") / inventory)
         return self._publish(report, directory, now.strftime("%Y%m%dT%H%M%SZ"), arguments["fail_on"])

@@ -31,11 +31,11 @@ options:
       - What is known of each host, by its name. When left out it is read from the variables of every host of the
         inventory, namely C(trainrig_observation), C(trainrig_plan), C(trainrig_findings), C(trainrig_failures),
         C(verify_findings), C(verify_measurements), C(verify_versions), C(trainrig_carried), C(trainrig_profile),
-        C(trainrig_prefix) and C(trainrig_python).
+        C(trainrig_prefix), C(trainrig_python), C(trainrig_expected) and C(verify_left_out).
       - A host without an observation counts as unreachable.
       - Keys of a host are C(state) (ok, failed, unreachable or deferred; derived when left out), C(observation),
         C(plan), C(applied), C(findings), C(failures), C(measurements), C(versions), C(carried), C(profile), C(prefix),
-        C(python), C(pool) and C(private_address).
+        C(python), C(pool), C(private_address), C(expected) and C(left_out).
     type: dict
   lock_digest:
     description:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.report import expected
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve import declaration, keys
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.answer import FILES
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.inventory_names import (
@@ -37,6 +38,13 @@ def beyond_the_profile(written: Any) -> dict[str, Any]:
         for key, value in (written or {}).items()
         if key not in keys_of_a_profile and value not in _AS_IT_IS and value is not False
     }
+
+
+def ordered(written: Any) -> list[Problem]:
+    """All that is impossible about trainrig_expected."""
+    if written is None:
+        return []
+    return expected.problems(plain(written), load("gpus")["gpus"], origin(written) or f"variable {expected.NAME}")
 
 
 def misspelt(variables: dict[str, Any]) -> list[Problem]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.trainrig.gpu.plugins.module_utils.report import junit, page
+from ansible_collections.trainrig.gpu.plugins.module_utils.report import junit, page, page_hardware, provider
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import pieces
 from ansible_collections.trainrig.gpu.plugins.plugin_utils import figures
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import ROOT
@@ -46,6 +46,17 @@ def check(report: Mapping[str, Any]) -> None:
         raise AnsibleActionFail(f"report: not written, it does not fit {SCHEMA.name}: {shown}")
 
 
+def _drawn(one: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The drawings escape what they write themselves."""
+    from markupsafe import Markup
+
+    return one and {**one, "svg": Markup(one["svg"])}
+
+
+def _topologies(found: dict[str, Any]) -> dict[str, Any]:
+    return {**found, "drawn": [_drawn(one) for one in found["drawn"]]}
+
+
 def html(report: Mapping[str, Any]) -> str:
     """The page. Everything is escaped by the template engine, except the figures, which are drawn here."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -67,12 +78,19 @@ def html(report: Mapping[str, Any]) -> str:
         pieces=pieces,
         hosts=page.host_rows(report),
         figures=[
-            {**one, "svg": Markup(figures.bandwidth(one["lines"], f"f{index}"))} for index, one in enumerate(curves)
+            {**one, "svg": Markup(figures.bandwidth(one["lines"], f"f{index}", one["title"]))}
+            for index, one in enumerate(curves)
         ],
         drawn=drawn,
         bandwidth=page.bandwidth_rows(report["measurements"]),
         ddp=page.ddp_rows(report["measurements"]),
         blocks=page.blocks(report["next"]),
+        order=page_hardware.order_rows(report),
+        health=page_hardware.health_rows(report["measurements"]),
+        peers=[{**row, "bar": Markup(row["bar"])} for row in page_hardware.peer_rows(report["measurements"])],
+        pairs=_drawn(page_hardware.pairs(report["measurements"])),
+        topologies=_topologies(page_hardware.topologies(report)),
+        provider=provider.text(report),
     )
 
 

@@ -8,6 +8,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.expected import problems
+from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.ssh_line import ssh_line
 
@@ -17,10 +19,16 @@ TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 def hosts(task_vars: Mapping[str, Any], now: datetime, names: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
     """What the report is built from, for each host of the inventory, or of `names`. Never an implicit localhost."""
     hostvars = task_vars["hostvars"]
-    return {name: _host(hostvars[name], now) for name in names or plain(task_vars["groups"]["all"])}
+    models = list(load("gpus")["gpus"])
+    return {name: _host(hostvars[name], now, models) for name in names or plain(task_vars["groups"]["all"])}
 
 
-def _host(variables: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def _expected(written: Any, models: Iterable[str]) -> dict[str, Any] | None:
+    """What was ordered. One with a mistake in it has stopped the run before; nothing is held against it."""
+    return None if problems(written, models) else written
+
+
+def _host(variables: Mapping[str, Any], now: datetime, models: Iterable[str]) -> dict[str, Any]:
     def value(name: str) -> Any:
         found = variables.get(name)
         return None if found is None else plain(found)
@@ -36,6 +44,8 @@ def _host(variables: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         "deferred": value("trainrig_deferred"),
         # No value and an empty list differ: nothing was measured, or it was and there is nothing to say.
         "measurements": value("verify_measurements"),
+        "left_out": value("verify_left_out"),
+        "expected": _expected(value("trainrig_expected"), models),
         "versions": value("verify_versions"),
         "carried": _carried(value("trainrig_carried"), plan, now),
         "profile": value("trainrig_profile"),

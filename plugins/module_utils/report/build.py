@@ -8,6 +8,7 @@ import math
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import SEVERITIES, natural
+from ansible_collections.trainrig.gpu.plugins.module_utils.report import acceptance
 from ansible_collections.trainrig.gpu.plugins.module_utils.report import hosts as host_entries
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.next_steps import next_steps
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import age, count, listed
@@ -40,12 +41,15 @@ def _ordered(findings: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
     return sorted(findings, key=key)
 
 
-def _findings(hosts: Mapping[str, Mapping[str, Any]], phase: str) -> List[Dict[str, Any]]:
+def _findings(
+    hosts: Mapping[str, Mapping[str, Any]], entries: Mapping[str, Mapping[str, Any]], phase: str
+) -> List[Dict[str, Any]]:
     found: List[Dict[str, Any]] = []
     for name, host in hosts.items():
         found += host.get("findings") or []
         found += [{**one, "carried": True} for one in (host.get("carried") or {}).get("findings") or []]
         found += host_entries.run_findings(name, host, phase)
+        found += acceptance.findings(name, entries[name]["acceptance"], phase)
     return _ordered(_distinct(found))
 
 
@@ -62,6 +66,16 @@ def _measurements(hosts: Mapping[str, Mapping[str, Any]]) -> List[Dict[str, Any]
         old = (host.get("carried") or {}).get("measurements") or []
         found += [{**_placed(name, one), "carried": True} for one in old]
     return _distinct(found)
+
+
+def _left_out(hosts: Mapping[str, Mapping[str, Any]]) -> List[Dict[str, Any]]:
+    """What this run did not look at, each thing once with the hosts it was left out on."""
+    found: Dict[Any, Dict[str, Any]] = {}
+    for name, host in hosts.items():
+        for one in host.get("left_out") or []:
+            key = (str(one.get("what")), str(one.get("why")))
+            found.setdefault(key, {"what": key[0], "why": key[1], "hosts": []})["hosts"].append(name)
+    return list(found.values())
 
 
 def _known(value: Any) -> Any:
@@ -108,17 +122,19 @@ def build(
     started: Optional[str] = None,
     lock_digest: Optional[str] = None,
     sources: Sequence[str] = (),
+    data: Optional[Mapping[str, Any]] = None,
 ) -> Dict[str, Any]:
     """The content of report.json.
 
     ``hosts`` maps each host of the inventory to what the run knows about it (see `module_utils.report.hosts`),
     ``judge`` gives the verdict over findings, measurements and the hosts' states, ``sources`` are the inventories as
-    they are given to ``-i``.
+    they are given to ``-i``, ``data`` what the models of data/gpus.yml have (``gpus``) and how much less than ordered
+    is still enough (``tolerances``).
     """
     names = sorted(hosts, key=natural)
     ordered = {name: hosts[name] for name in names}
-    entries = {name: host_entries.entry(ordered[name], phase) for name in names}
-    findings = _findings(ordered, phase)
+    entries = {name: host_entries.entry(ordered[name], phase, data or {}) for name in names}
+    findings = _findings(ordered, entries, phase)
     measurements = _measurements(ordered)
     states = {name: entries[name]["state"] for name in names}
     verdict = judge(findings, measurements, states) if names else "incomplete"
@@ -134,6 +150,7 @@ def build(
         "hosts": entries,
         "findings": findings,
         "measurements": measurements,
+        "left_out": _left_out(ordered),
         "next": next_steps(ordered, states, findings, measurements, verdict, phase, sources),
     }
     known: Dict[str, Any] = _known(report)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.plan.reboot import pending
+from ansible_collections.trainrig.gpu.plugins.module_utils.report import acceptance, topology
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import summarise
 
 #: Phases in which layers are applied.
@@ -93,13 +94,28 @@ def carried(host: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
     }
 
 
-def entry(host: Mapping[str, Any], phase: str) -> Dict[str, Any]:
-    """The host's entry of report.json."""
+def against_order(host: Mapping[str, Any], data: Mapping[str, Any]) -> List[Dict[str, Any]]:
+    """What was ordered against what is there; nothing where nothing is known of the host."""
+    if not host.get("observation"):
+        return []
+    gpus, tolerances = data.get("gpus") or {}, data.get("tolerances") or {}
+    return acceptance.rows(host["observation"], acceptance.Order(host.get("expected") or {}, gpus, tolerances))
+
+
+def _observation(host: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
     observation = host.get("observation")
+    if not observation:
+        return None
+    return {**summarise(observation, host.get("versions")), "topology": topology.picture(observation)}
+
+
+def entry(host: Mapping[str, Any], phase: str, data: Mapping[str, Any]) -> Dict[str, Any]:
+    """The host's entry of report.json."""
     profile = host.get("profile")
     return {
         "state": state(host, phase),
-        "observation": summarise(observation, host.get("versions")) if observation else None,
+        "observation": _observation(host),
+        "acceptance": against_order(host, data),
         "profile": profile.get("name") if isinstance(profile, Mapping) else profile,
         "plan": {"layers": layers(host)} if host.get("plan") else None,
         "applied": applied(host, phase),

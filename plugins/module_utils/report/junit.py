@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional
 from xml.etree import ElementTree
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.report import acceptance
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.build import STOPPING
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import places
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import clean, number, one_line, size
@@ -53,6 +54,8 @@ def _finding_case(finding: Mapping[str, Any]) -> _Case:
 
 def measurement_name(one: Mapping[str, Any]) -> str:
     """ddp gloo 2 ranks; all_reduce gloo 2 ranks 8 MiB float32."""
+    if one.get("check"):
+        return f"{one.get('stage')}: {one['check']}"
     words = [str(one.get("collective") or one.get("stage")), one.get("backend")]
     if one.get("ranks") is not None:
         words.append(f"{one['ranks']} ranks")
@@ -68,7 +71,23 @@ def _measurement_case(one: Mapping[str, Any]) -> _Case:
     reason = one.get("reason") or "outside of what is expected"
     text = f"cause: {reason}\n{text}" if one.get("status") in ("fail", "warn") else text
     outcome = "failure" if one.get("status") == "fail" else None
+    if one.get("known") is False and one.get("status") == "info":
+        outcome, text = "skipped", ""
+    elif one.get("check") and not outcome:
+        text = str(reason)
     return _Case(str(one.get("stage") or "measurement"), measurement_name(one), outcome, str(reason), text)
+
+
+def _order_case(row: Mapping[str, Any]) -> _Case:
+    """One thing that was ordered. What only the model says accuses nobody."""
+    amounts = [acceptance.text(row[name], row["unit"]) for name in ("expected", "delivered")]
+    said = f"{amounts[0]} ordered, {amounts[1]} delivered"
+    if row["status"] == "unknown":
+        return _Case("ordered", row["what"], "skipped", said)
+    failed = row["status"] in acceptance.MISSING and row["by"] == "inventory"
+    return _Case(
+        "ordered", row["what"], "failure" if failed else None, said, "\n".join(filter(None, [said, row["detail"]]))
+    )
 
 
 def _host_cases(entry: Mapping[str, Any]) -> List[_Case]:
@@ -85,6 +104,7 @@ def _host_cases(entry: Mapping[str, Any]) -> List[_Case]:
             cases.append(_Case("layer", row["layer"], "skipped", reasons or "deferred"))
         else:
             cases.append(_Case("layer", row["layer"], text=f"{row['state']}: {reasons}" if reasons else ""))
+    cases += [_order_case(row) for row in entry.get("acceptance") or [] if row["expected"] is not None]
     return cases
 
 
@@ -99,7 +119,8 @@ def cases(report: Mapping[str, Any]) -> Dict[str, List[_Case]]:
             for case in suites.get(finding.get("host") or "", [])
         ):
             continue
-        if finding.get("rule") != "run.unreachable":
+        # So is what was ordered, under its own name.
+        if finding.get("rule") not in ("run.unreachable", "acceptance.missing", "acceptance.unknown"):
             suites.get(finding.get("host") or "", shared).append(_finding_case(finding))
     for one in report["measurements"]:
         names = places(one)

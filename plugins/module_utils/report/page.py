@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.page_hardware import HEALTH
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.pair_map import STAGE as PAIRS
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import places
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.words import age, clean, count, listed, number, size
 
@@ -25,7 +27,7 @@ Measurement = Mapping[str, Any]
 
 
 def _is_bandwidth(one: Measurement) -> bool:
-    return one.get("stage") != "ddp" and bool(one.get("size_bytes")) and bool(one.get("busbw_gb_s"))
+    return one.get("stage") not in ("ddp", PAIRS) and bool(one.get("size_bytes")) and bool(one.get("busbw_gb_s"))
 
 
 def _title(one: Measurement, what: str) -> str:
@@ -123,7 +125,7 @@ def bandwidth_rows(measurements: List[Measurement]) -> List[Dict[str, str]]:
             "reason": str(one.get("reason") or ""),
         }
         for one in measurements
-        if one.get("stage") != "ddp"
+        if one.get("stage") not in ("ddp", HEALTH)
     ]
 
 
@@ -157,10 +159,12 @@ def ddp_rows(measurements: List[Measurement]) -> List[Dict[str, Any]]:
 
 def _gpus(observation: Mapping[str, Any]) -> str:
     groups = observation.get("gpus")
-    if groups is None:
-        return "unknown"
+    others = [
+        f"{one['count']} x {one['name'] or 'unknown model'} ({one['vendor']})"
+        for one in observation.get("accelerators") or []
+    ]
     if not groups:
-        return "none"
+        return "; ".join(others) or ("unknown" if groups is None else "none")
     names = [
         f"{one['count']} x {one['model'] or one['name'] or 'unknown model'}"
         + (f", {size(one['memory_mib'] * 1024 * 1024)}" if one["memory_mib"] else "")

@@ -49,6 +49,23 @@ def gpu_groups(observation: Mapping[str, Any]) -> Optional[List[Dict[str, Any]]]
     ]
 
 
+def _accelerators(observation: Mapping[str, Any]) -> Optional[List[Dict[str, Any]]]:
+    """What other vendors' tools list, by kind."""
+    listed = observation.get("accelerators")
+    if listed is None:
+        return None
+    kinds = [(one.get("vendor"), one.get("name")) for one in listed]
+    return [{"vendor": kind[0], "name": kind[1], "count": kinds.count(kind)} for kind in dict.fromkeys(kinds)]
+
+
+def _gpu_list(gpus: Any) -> Optional[List[Dict[str, Any]]]:
+    """What identifies each GPU for whoever owns it."""
+    if not isinstance(gpus, list):
+        return None
+    names = ("index", "pci_address", "model", "name", "uuid", "serial", "lost")
+    return [{name: gpu.get(name) for name in names} for gpu in gpus]
+
+
 def _ports(observation: Mapping[str, Any]) -> Optional[List[Dict[str, Any]]]:
     devices = part(observation, "rdma", "devices")
     if not isinstance(devices, list):
@@ -92,8 +109,10 @@ def summarise(observation: Mapping[str, Any], verified: Optional[Mapping[str, An
         "virt": part(observation, "machine", "virt"),
         "container": part(observation, "machine", "container"),
         "cpu": {key: part(observation, "machine", "cpu", key) for key in ("model", "cores", "threads")},
+        "gpu_list": _gpu_list(gpus),
         "memory_mib": part(observation, "machine", "memory_mib"),
         "gpus": gpu_groups(observation),
+        "accelerators": _accelerators(observation),
         "gpus_lost": None if not isinstance(gpus, list) else sum(1 for gpu in gpus if gpu.get("lost")),
         "driver": {key: part(observation, "nvidia", "driver", key) for key in ("module", "library", "cuda")},
         "rdma": _ports(observation),

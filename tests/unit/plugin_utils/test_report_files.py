@@ -11,7 +11,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.trainrig.gpu.plugins.plugin_utils import figures, report_files
 
-from tests.unit.module_utils.report.reports import report
+from tests.unit.module_utils.report.reports import MEASUREMENT, report
 
 EVIL = "<script>alert(1)</script>\"'&{{ 7 * 7 }}"
 WITH_LINES = {"stage": "collectives", "threshold_gb_s": 2.0, "ceiling_gb_s": 9.0, "status": "fail", "reason": EVIL}
@@ -46,6 +46,16 @@ def evil_report():
     sick["measurements"] = [{**WITH_LINES, "collective": EVIL, "source": EVIL}, {"stage": "ddp"}]
     sick["observation"] = {"os": {"id": EVIL}, "nvidia": {"gpus": [{"name": EVIL}]}}
     sick["observation"]["python_env"] = {"torch": {"version": EVIL}}
+    sick["observation"]["rdma"] = {
+        "devices": [{"name": EVIL, "ports": [{"port": 1, "state": EVIL, "link_layer": EVIL}]}]
+    }
+    sick["observation"]["nvidia"]["topology"] = {"gpus": {"GPU0": {"NIC0": "PIX"}}, "nics": {"NIC0": EVIL}}
+    sick["observation"]["machine"] = {"cpu": {"model": EVIL, "threads": 1}}
+    sick["left_out"] = [{"what": EVIL, "why": EVIL}]
+    checked = {"stage": "health", "check": EVIL, "reason": EVIL, "known": True, "size_bytes": None, "busbw_gb_s": None}
+    between = {"stage": "pairs", "nodes": 2, "hosts": [EVIL, "n"]}
+    sick["measurements"] += [{**MEASUREMENT["collectives"], **checked}, {**MEASUREMENT["collectives"], **between}]
+    finding["action"]["kind"] = "ask_provider"
     sick["plan"] = {"layers": [{"layer": EVIL, "state": "dirty", "reasons": [EVIL]}], "dirty": [EVIL]}
     hosts = {EVIL: sick, f"{EVIL}2": {"observation": None}, "n": {"prefix": f"/{EVIL}"}}
     return report(hosts, inventory=EVIL, lock_digest=EVIL)

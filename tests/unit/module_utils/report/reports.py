@@ -42,7 +42,7 @@ def host(name, changes):
     result["findings"] = [{**FINDING, "host": name, **one} for one in result["findings"] or []]
     for part in (result, result["carried"] or {}):
         if part.get("measurements") is not None:
-            part["measurements"] = [{**MEASUREMENT[one["stage"]], **one} for one in part["measurements"]]
+            part["measurements"] = [{**MEASUREMENT.get(one["stage"], {}), **one} for one in part["measurements"]]
     if result["carried"]:
         carried = result["carried"]
         carried["findings"] = [{**FINDING, "host": name, **one} for one in carried.get("findings") or []]

@@ -37,6 +37,10 @@ BREAKS = {
     "a bandwidth that is text": lambda r: r["measurements"][0].update(busbw_gb_s="3 GB/s"),
     "a smoke without its losses": lambda r: r["measurements"][1].pop("loss_last"),
     "a smoke that says yes in words": lambda r: r["measurements"][1].update(resumed="yes"),
+    "a reason without what was left out": lambda r: r.update(left_out=[{"why": "x", "hosts": []}]),
+    "an amount that is a list": lambda r: r["hosts"]["a"]["acceptance"][0].update(delivered=[1]),
+    "a state of an order nobody knows": lambda r: r["hosts"]["a"]["acceptance"][0].update(status="fine"),
+    "a topology without groups": lambda r: r["hosts"]["a"]["observation"].update(topology={"nvlink": None}),
     "nothing to type": lambda r: r.pop("next"),
     "a step without text": lambda r: r["next"]["commands"].append({"text": "", "hosts": [], "because": None}),
 }
