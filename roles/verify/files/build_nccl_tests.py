@@ -196,7 +196,7 @@ def build(options: argparse.Namespace) -> dict[str, Any]:
         "programs": sorted(options.programs.split(",")),
     }
     target = options.into / key_of(facts)
-    libraries = str(Path(facts["nccl"]["library"]).parent)
+    libraries = f"{Path(facts['nccl']['library']).parent}:{facts['cuda']['home']}/lib64"
     told = {"path": str(target), "libraries": libraries, "inputs": facts, "error": None}
     if (target / "manifest.json").exists():
         return {**told, "built": False}
