@@ -11,7 +11,9 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge import peers
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.verdict import verdict
+from ansible_collections.trainrig.gpu.plugins.module_utils.report import standing
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.build import STOPPING, VERDICTS, build
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.table import closing, findings_table, to_type
 from ansible_collections.trainrig.gpu.plugins.plugin_utils import report_files, report_inputs
@@ -41,8 +43,9 @@ class ActionModule(ActionBase):
         now = datetime.now(timezone.utc)
         sources = report_inputs.inventory_sources(variables)
         inventory = report_inputs.inventory_name(sources)
+        hosts = arguments["hosts"] if arguments["hosts"] is not None else report_inputs.hosts(variables, now)
         report = build(
-            hosts=arguments["hosts"] if arguments["hosts"] is not None else report_inputs.hosts(variables, now),
+            hosts=standing.placed(hosts, lambda rows, kinds, pool: peers.judge(rows, kinds, load("thresholds"), pool)),
             judge=verdict,
             inventory=inventory,
             phase=arguments["phase"],

@@ -34,7 +34,10 @@ CASES = {
     "as ordered": ({}, {}),
     "a GPU that is lost": ({"nvidia.gpus.3.lost": True}, {"GPUs": "short"}),
     "a GPU that is hidden": ({"nvidia.gpus.3.hidden": True}, {"GPUs": "short"}),
-    "another model": ({"nvidia.gpus.*.model": "H100_PCIe_80"}, {"GPU model": "differs"}),
+    "another model": (
+        {"nvidia.gpus.*.model": "H100_PCIe", "nvidia.gpus.*.pci_id": "10de:2331"},
+        {"GPU model": "differs"},
+    ),
     "one of another model": ({"nvidia.gpus.3.model": "H100_NVL"}, {"GPU model": "differs"}),
     "an id that is in no table": (
         {"nvidia.gpus.*.model": None, "nvidia.gpus.*.pci_id": "10de:ffff"},
