@@ -97,11 +97,10 @@ def _bounds(axes: Any, lines: Sequence[Mapping[str, Any]]) -> None:
     points = [one for line in lines for one in line["points"] if one.get("size_bytes") and one.get("busbw_gb_s")]
     for key, word in _BOUNDS.items():
         for value in sorted({float(one[key]) for one in points if one.get(key)}):
-            held = [one["size_bytes"] for one in points if one.get(key) == value]
-            # Below its line, at its beginning: there the curves do not go.
-            at = min(held) if len(held) > 1 else held[0] / _SHORT
-            place = {"xy": (at, value), "xytext": (0, -11), "textcoords": "offset points", "fontsize": 9}
-            axes.annotate(f"{word} {number(value)}", **place)
+            # At the end of its line, outside of the axes: there is no curve that it could lie on.
+            at = max(one["size_bytes"] for one in points if one.get(key) == value)
+            place = {"xy": (at, value), "xytext": (10, 0), "textcoords": "offset points", "fontsize": 9}
+            axes.annotate(f"{word} {number(value)}", **place, va="center", annotation_clip=False)
 
 
 def _draw(axes: Any, line: Mapping[str, Any], colour: str, marker: str) -> None:

@@ -108,6 +108,10 @@ def test_curves_are_the_same_every_time_and_say_what_they_show():
     assert first == figures.bandwidth(lines, "f1")
     assert "stroke-dasharray" in first
     assert "currentColor" in first
+    assert ">threshold 2<" in first, "a line says what it is and where"
+    assert ">ceiling 9<" in first
+    assert 'aria-labelledby="f1-title f1-desc"' in first
+    assert "another: 20 GB/s at 1 MiB, threshold 2, ceiling 9</desc>" in first
     assert "x $y$ &lt;b&gt;" in first, "a label is text, neither a formula nor an element"
     plain = [{"label": "x", "points": [{"size_bytes": 2**n, "busbw_gb_s": n, "status": "pass"} for n in (10, 20)]}]
     assert "stroke-dasharray" not in figures.bandwidth(plain, "f1")

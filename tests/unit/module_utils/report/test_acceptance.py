@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 from ansible_collections.trainrig.gpu.plugins.module_utils.report import acceptance, expected
 from ansible_collections.trainrig.gpu.plugins.module_utils.resolve.problem import message
+from ansible_collections.trainrig.gpu.plugins.plugin_utils import declarations
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import ROOT, load
 
 from tests.unit.module_utils.judge.test_cases import put
@@ -167,3 +168,12 @@ def test_the_report_holds_every_host_against_the_order():
 def test_the_tolerances_follow_their_schema():
     schema = json.loads((ROOT / "data/schemas/acceptance.schema.json").read_text(encoding="utf-8"))
     jsonschema.validate(load("acceptance"), schema)
+
+
+def test_the_declaration_of_a_host_is_checked():
+    assert declarations.ordered(None) == []
+    assert declarations.ordered(ORDERED) == []
+    (problem,) = declarations.ordered({"cpu": 4})
+    assert message(problem) == (
+        "variable trainrig_expected: trainrig_expected.cpu: no such key. To fix it: did you mean cpus."
+    )
