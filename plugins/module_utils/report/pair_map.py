@@ -3,6 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 from __future__ import annotations
 
+from collections import Counter
 from statistics import median
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
@@ -23,8 +24,9 @@ def pairs(measurements: List[Mapping[str, Any]]) -> Dict[Tuple[str, str], Dict[s
     # A pair that was held to one RDMA device is slower by design.
     rows = [one for one in measurements if one.get("stage") == STAGE and one.get("rail") is None]
     rows = [one for one in rows if len(set(one.get("hosts") or [])) == 2]
-    kinds = [(one.get("collective"), one.get("size_bytes")) for one in rows if one.get("busbw_gb_s") is not None]
-    kind = max(kinds, key=lambda item: (kinds.count(item), item[1] or 0), default=None)
+    known = [one for one in rows if one.get("busbw_gb_s") is not None]
+    kinds = Counter((one.get("collective"), one.get("size_bytes")) for one in known)
+    kind = max(kinds, key=lambda item: (kinds[item], item[1] or 0), default=None)
     found: Dict[Tuple[str, str], Dict[str, Any]] = {}
     for one in rows:
         value = one.get("busbw_gb_s")
