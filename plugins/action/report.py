@@ -9,14 +9,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge import peers
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.verdict import verdict
-from ansible_collections.trainrig.gpu.plugins.module_utils.report import standing
+from ansible_collections.trainrig.gpu.plugins.module_utils.report import recorded, standing
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.build import STOPPING, VERDICTS, build
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.table import closing, findings_table, to_type
-from ansible_collections.trainrig.gpu.plugins.plugin_utils import report_files, report_inputs
+from ansible_collections.trainrig.gpu.plugins.plugin_utils import baseline_file, report_files, report_inputs
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 
@@ -26,6 +27,7 @@ _ARGUMENTS = {
     "hosts": {"type": "dict"},
     "lock_digest": {"type": "str"},
     "started": {"type": "str"},
+    "baseline": {"type": "str", "choices": ["compare", "record"], "default": "compare"},
     "fail_on": {"type": "list", "elements": "str", "choices": list(VERDICTS), "default": list(STOPPING)},
 }
 
@@ -44,8 +46,13 @@ class ActionModule(ActionBase):
         sources = report_inputs.inventory_sources(variables)
         inventory = report_inputs.inventory_name(sources)
         hosts = arguments["hosts"] if arguments["hosts"] is not None else report_inputs.hosts(variables, now)
+        hosts = standing.placed(hosts, lambda rows, kinds, pool: peers.judge(rows, kinds, load("thresholds"), pool))
+        trouble: list[str] = []
+        places = report_inputs.by_record(variables, hosts)
+        if arguments["baseline"] == "compare":
+            hosts = self._compared(hosts, places, trouble)
         report = build(
-            hosts=standing.placed(hosts, lambda rows, kinds, pool: peers.judge(rows, kinds, load("thresholds"), pool)),
+            hosts=hosts,
             judge=verdict,
             inventory=inventory,
             phase=arguments["phase"],
@@ -55,19 +62,71 @@ class ActionModule(ActionBase):
             sources=sources,
             data={"gpus": load("gpus")["gpus"], "tolerances": load("acceptance")["tolerances"]},
         )
+        said = []
+        if arguments["baseline"] == "record" and not self._task.check_mode:
+            said = self._record(hosts, places, report, trouble)
         directory = Path(arguments["directory"] or Path("reports") / inventory)
-        return self._publish(report, directory, now.strftime("%Y%m%dT%H%M%SZ"), arguments["fail_on"])
+        return self._publish(
+            report, directory, now.strftime("%Y%m%dT%H%M%SZ"), arguments["fail_on"], "; ".join(trouble) or None, said
+        )
 
-    def _publish(self, report: dict[str, Any], directory: Path, stamp: str, fail_on: list[str]) -> dict[str, Any]:
-        written = trouble = None
+    @staticmethod
+    def _compared(hosts: dict[str, Any], places: dict[Path | None, list[str]], trouble: list[str]) -> dict[str, Any]:
+        """The hosts beside what was recorded of them. A record that cannot be read costs no report."""
+        found = dict(hosts)
+        for path, names in places.items():
+            try:
+                record = baseline_file.read(path) if path else None
+            except AnsibleActionFail as error:
+                trouble.append(str(error))
+                continue
+            if record:
+                found.update(recorded.against({name: hosts[name] for name in names}, record, _data()))
+        return found
+
+    @staticmethod
+    def _record(
+        hosts: dict[str, Any], places: dict[Path | None, list[str]], report: dict[str, Any], trouble: list[str]
+    ) -> list[str]:
+        """Record what passed; nothing of a run that is not good as a whole."""
+        if report["verdict"] not in ("pass", "warn"):
+            return [f"baseline: nothing recorded, because the verdict is {report['verdict']}"]
+        said = []
+        for path, names in places.items():
+            made = recorded.record(
+                {name: hosts[name] for name in names}, report["finished"], report["lock_digest"], _data()
+            )
+            if path is None:
+                trouble.append(
+                    "baseline: no inventory to keep it beside. To fix it: name an inventory of files with -i"
+                )
+                continue
+            try:
+                said.append(f"baseline: {baseline_file.write(path, made)} rows recorded in {path}")
+            except AnsibleActionFail as error:
+                trouble.append(str(error))
+        return said
+
+    def _publish(
+        self,
+        report: dict[str, Any],
+        directory: Path,
+        stamp: str,
+        fail_on: list[str],
+        trouble: str | None,
+        said: list[str],
+    ) -> dict[str, Any]:
+        written = None
         if self._task.check_mode:
             report_files.check(report)
         else:
             try:
                 written = report_files.write(report, directory, stamp)
             except report_files.NotWritten as error:
-                trouble = f"not written, {error}"
-        self._say(report)
+                trouble = "; ".join(filter(None, [trouble, f"not written, {error}"]))
+        if trouble and written:
+            said = [*said, trouble]
+        self._say(report, said)
         shown = os.path.relpath(written) if written and written.resolve().is_relative_to(Path.cwd()) else written
         paths = {name: f"{shown}/report.{name}" if shown else None for name in ("json", "html", "xml")}
         lines = closing(report["verdict"], report["reasons"], paths["html"] or trouble or "not written in check mode")
@@ -80,7 +139,7 @@ class ActionModule(ActionBase):
             "report": paths["html"],
             "paths": paths,
             "trouble": trouble,
-            "msg": "\n".join(lines),
+            "msg": "\n".join([*said, *lines]),
             # Where another callback prints the run, this is how a person sees the verdict.
             "_ansible_verbose_always": True,
         }
@@ -90,10 +149,15 @@ class ActionModule(ActionBase):
             result["failed"] = True
         return result
 
-    def _say(self, report: dict[str, Any]) -> None:
+    def _say(self, report: dict[str, Any], said: list[str]) -> None:
         width = min(shutil.get_terminal_size((120, 24)).columns, 160)
         lines = findings_table(report["findings"], width)
         if report["verdict"] in ("pass", "warn"):
             lines += to_type(report["next"])
+        lines += said
         if lines:
             Display().display("\n".join(["", *lines]))
+
+
+def _data() -> recorded.Data:
+    return recorded.Data(load("gpus"), load("thresholds"))

@@ -44,6 +44,16 @@ options:
   started:
     description: When the run began, such as V(2026-11-30T09:30:00Z). The default is C(trainrig_started), or now.
     type: str
+  baseline:
+    description:
+      - V(compare) holds what was measured to C(verify_baseline.yml) beside the inventory, where there is one. A record
+        that cannot be read fails the task after the report is written.
+      - V(record) writes what passed into that record, each collective at its largest size, in place of the rows of the
+        same hosts and job; rows of others stay. Nothing is recorded when the verdict is neither pass nor warn, nor in
+        check mode.
+    type: str
+    choices: [compare, record]
+    default: compare
   fail_on:
     description: Verdicts on which the task fails.
     type: list

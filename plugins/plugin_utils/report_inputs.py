@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.expected import problems
+from ansible_collections.trainrig.gpu.plugins.plugin_utils import baseline_file
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.ssh_line import ssh_line
@@ -56,6 +57,14 @@ def _host(variables: Mapping[str, Any], now: datetime, models: Iterable[str]) ->
         "ssh": None if observation else ssh_line(variables),
         "unreachable": _why_unreachable(value("trainrig_observed")),
     }
+
+
+def by_record(task_vars: Mapping[str, Any], names: Iterable[str]) -> dict[Path | None, list[str]]:
+    """The hosts by the record of their inventory; None: of no inventory of files."""
+    found: dict[Path | None, list[str]] = {}
+    for name in names:
+        found.setdefault(baseline_file.place(task_vars["hostvars"].get(name) or {}), []).append(name)
+    return found
 
 
 def _carried(given: dict[str, Any] | None, plan: dict[str, Any] | None, now: datetime) -> dict[str, Any] | None:
