@@ -43,7 +43,16 @@ MOST_DAMAGES = 3
 DAMAGED_LINES = MOST_DAMAGES
 TAG = re.compile(r"(?:\[[^\]]*1,0\]<stdout>: ?|0: )+")
 #: The generator's noise, and lines that nothing depends on.
-IDLE = (" NCCL INFO ", " NCCL WARN ", "known hosts", "CCL version", "-tests version", "Using devices", "in-place", "(elements)")
+IDLE = (
+    " NCCL INFO ",
+    " NCCL WARN ",
+    "known hosts",
+    "CCL version",
+    "-tests version",
+    "Using devices",
+    "in-place",
+    "(elements)",
+)
 PID = re.compile(r"Pid +\d+")
 DECLARED = {"nodes": 2, "rdma": True, "interface": "eth0", "devices": ["mlx5_0"], "p2p": True, "nvls": True}
 
