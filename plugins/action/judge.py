@@ -10,7 +10,8 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.markers import MarkerError
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.requirements import RequirementError
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue import POOL
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge.node import Context, judge
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.health import Data
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.node import Context, Looks, judge
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.outputs import assemble
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.thresholds import ThresholdError
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.verdict import verdict
@@ -27,6 +28,8 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "thresholds": {"type": "list", "elements": "dict", "default": []},
     "mpi": {"type": "dict", "default": {}},
     "left_out": {"type": "list", "elements": "dict", "default": []},
+    "before": {"type": "dict", "default": {}},
+    "after": {"type": "dict", "default": {}},
 }
 
 
@@ -51,6 +54,7 @@ class ActionModule(ActionBase):
             site_rows=arguments["thresholds"],
             left_out=arguments["left_out"],
             mpi=arguments["mpi"],
+            looks=_looks(arguments["before"], arguments["after"]),
             pool=plain(variables.get("trainrig_pool")) or POOL,
         )
         declared = {"rdma": "rdma" in plain(variables.get("group_names") or [])}
@@ -63,3 +67,8 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(f"the profile's requirement file, {error}") from error
         word = verdict(result["findings"], result["measurements"], {context.host or "localhost": "ok"})
         return {"changed": False, "verdict": word, **result}
+
+
+def _looks(before: dict[str, Any], after: dict[str, Any]) -> Looks | None:
+    """Both looks, or none: one alone says nothing of what the load changed."""
+    return Looks(before, after, Data(load("rules"), load("xids"), load("health"))) if before and after else None

@@ -52,6 +52,16 @@ options:
     type: list
     elements: dict
     default: []
+  before:
+    description:
+      - An observation (M(trainrig.gpu.observe)) right before the first stage. With O(after), what the load changed in
+        the health of GPUs, links and cards is judged too (docs/acceptance.md); one without the other says nothing.
+    type: dict
+    default: {}
+  after:
+    description: An observation after the last stage.
+    type: dict
+    default: {}
   left_out:
     description: What was left out for the budget, each with C(what) and C(why), as M(trainrig.gpu.budget) returns it.
     type: list

@@ -9,6 +9,7 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding impo
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge import (
     collectives,
     ddp,
+    health,
     identity,
     meeting,
     mpi,
@@ -20,6 +21,14 @@ from ansible_collections.trainrig.gpu.plugins.module_utils.judge.job import desc
 
 #: The stages in the order in which they run.
 STAGES = ("environment", "collectives", "ddp", "pairs", "fleet", "nodes")
+
+
+class Looks(NamedTuple):
+    """Observations right before the first stage and after the last one, and what health is judged by."""
+
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+    data: health.Data
 
 
 class Context(NamedTuple):
@@ -35,6 +44,7 @@ class Context(NamedTuple):
     pool: str = POOL
     left_out: Sequence[Mapping[str, Any]] = ()
     mpi: Mapping[str, Any] = {}
+    looks: Optional[Looks] = None  # of a node with hardware whose health can be looked at
 
 
 def judge(outputs: Mapping[str, Mapping[str, Any]], context: Context) -> Dict[str, Any]:
@@ -73,6 +83,10 @@ def judge(outputs: Mapping[str, Mapping[str, Any]], context: Context) -> Dict[st
         else:
             measured, found = ddp.judge(document, job, asked, context.thresholds["smoke"])
             measurements, findings = measurements + measured, findings + found
+    if context.looks:
+        looks = context.looks
+        found, measured = health.judge(looks.before, None, looks.after, context.host, looks.data, context.pool)
+        measurements, findings = measurements + measured, findings + found
     findings += mpi.judge(context.mpi, context.host)
     if context.left_out:
         text = f"{context.left_out[0]['why']} leaves out: {', '.join(str(one['what']) for one in context.left_out)}"

@@ -29,7 +29,7 @@ def read(told: Optional[Mapping[str, Any]]) -> Optional[Mapping[str, Any]]:
 
 
 def _named(parsed: Mapping[str, Any], program: str) -> Dict[str, Any]:
-    """A log that does not name its collective is of the program that was started; one that names another is an error."""
+    """A log that names no collective is of the program that was started; one that names another is an error."""
     own = program[: -len(_SUFFIX)] if program.endswith(_SUFFIX) else program
     others = {run["collective"] for run in parsed["runs"] if run["collective_stated"] and run["collective"] != own}
     errors = [f"{program} was started, and the log is of {name}" for name in sorted(map(str, others))]
