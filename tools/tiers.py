@@ -153,7 +153,19 @@ SLOW = [
         90,
         lab_machine.missing,
     ),
-    Tier("fuzz", "20,000 mutated bundles", [[str(BIN / "python"), "tests/fuzz/bundles.py", "--count", "20000"]], 10),
+    Tier(
+        "fuzz",
+        "20,000 mutated bundles, 20,000 mutated logs, 10,000 simulated fleets",
+        [
+            [str(BIN / "python"), f"tests/fuzz/{name}.py", "--count", count, *more]
+            for name, count, *more in (
+                ("bundles", "20000"),
+                ("logs", "20000"),
+                ("fleets", "10000", "--hosts", "128"),
+            )
+        ],
+        12,
+    ),
 ]
 BENCH = [
     Tier(
