@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tools import torch_environment
+from tools import browser, torch_environment
 from tools.lab import machine as lab_machine
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -103,6 +103,13 @@ TIERS = [
         pytest("tests/apt"),
         3,
         no_apt,
+    ),
+    Tier(
+        "browser",
+        "the report in a real browser: asks for nothing, cuts nothing off",
+        pytest("tests/browser"),
+        1,
+        browser.missing,
     ),
     Tier("ssh", "bundles over a real SSH daemon: fab and the playbook", pytest("tests/ssh"), 2, no_sshd),
     Tier(

@@ -2,7 +2,6 @@
 
 import http.server
 import re
-import shutil
 import subprocess
 import threading
 
@@ -10,9 +9,9 @@ import pytest
 from ansible_collections.trainrig.gpu.plugins.plugin_utils import figures, report_files
 
 from tests.unit.module_utils.report.fleets import FLEETS, report_of
+from tools import browser
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
+BROWSER = browser.found()
 #: A browser speaks to its maker when it starts; these keep it from that.
 QUIET = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"),
@@ -22,7 +21,7 @@ QUIET = (
 )
 #: What it asks its maker all the same, before it has read a page: the clock, its updates, its account.
 OWN = re.compile(r"(?:https?://)?(?:update\.googleapis|clients2\.google|accounts\.google)\.com[:/]")
-pytestmark = pytest.mark.skipif(BROWSER is None, reason=f"no browser: none of {', '.join(NAMES)} is installed")
+pytestmark = pytest.mark.skipif(BROWSER is None, reason=str(browser.missing()))
 
 
 @pytest.fixture
