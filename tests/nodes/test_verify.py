@@ -119,7 +119,7 @@ def cpu_quota(lab, name, share):
 
 @pytest.fixture
 def slow_processor(pool):
-    cpu_quota(pool, "node-3", 0.08)
+    cpu_quota(pool, "node-3", 0.1)
     yield "node-3"
     cpu_quota(pool, "node-3", None)
 
@@ -138,8 +138,8 @@ def slow_network(pool):
 def test_a_slow_node_is_named(pool, tmp_path, request, how):
     name = request.getfixturevalue(how)
     # So slow a node takes its time to start torch, too.
-    run, report = verify(pool, tmp_path, "pairs", verify_pairs_round_seconds=300, verify_pairs_seconds=3000)
-    assert run.rc != 0
+    _run, report = verify(pool, tmp_path, "pairs", verify_pairs_round_seconds=300, verify_pairs_seconds=3000)
+    assert report["verdict"] == "fail"
     assert rules(report) == {("verify.node_slow", name)}
     nothing_stays(pool)
 
