@@ -24,7 +24,7 @@ PLAY = """
     - ansible.builtin.include_role:
         name: trainrig.gpu.report
         apply: {run_once: true}
-      vars: {report_phase: verify, report_directory: "{{ inventory_dir }}/reports"}
+      vars: {report_phase: verify, report_directory: "{{ inventory_dir }}/../reports"}
 """
 
 
@@ -32,7 +32,9 @@ class Fleet:
     """Two hosts of which a run has measured something, as the plays before the report leave it."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory, self.record = directory, directory / "verify_baseline.yml"
+        self.directory, self.inventory = directory, directory / "inventory"
+        self.inventory.mkdir()
+        self.record = self.inventory / "verify_baseline.yml"
         (directory / "play.yml").write_text(PLAY)
 
     def report(
@@ -48,10 +50,10 @@ class Fleet:
             }
             for name, speed in (("n1", n1), ("n2", n2))
         }
-        (self.directory / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
+        (self.inventory / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
         program = str(Path(sys.executable).with_name("ansible-playbook"))
         done = subprocess.run(
-            [program, str(self.directory / "play.yml"), "-i", str(self.directory / "hosts.yml"), *words],
+            [program, str(self.directory / "play.yml"), "-i", str(self.inventory), *words],
             cwd=ROOT,
             env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
             stdout=subprocess.PIPE,
@@ -61,6 +63,7 @@ class Fleet:
         )
         latest = self.directory / "reports/latest/report.json"
         assert latest.exists(), done.stdout
+        assert "Skipping" not in done.stdout, "the record is no inventory"
         return done.returncode, done.stdout, json.loads(latest.read_text())
 
     def rows(self) -> dict[str, float]:
