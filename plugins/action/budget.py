@@ -7,7 +7,9 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge import health
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.budget import BudgetError, choose
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe import probes
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 
@@ -39,4 +41,11 @@ class ActionModule(ActionBase):
             chosen = choose(arguments["budget"], arguments["asked"], load("budgets"))
         except BudgetError as error:
             raise AnsibleActionFail(str(error)) from error
-        return {"changed": False, **chosen}
+        return {"changed": False, "looks": _looks(), **chosen}
+
+
+def _looks() -> dict[str, list[str]]:
+    """The commands of the probes that tell how the hardware is while it is loaded."""
+    chosen = probes.choose(probes.table(), health.PROBES)
+    parts = {name: part for name, probe in chosen.items() for part in probe.parts}
+    return {name: list(part.argv) for name, part in parts.items() if isinstance(part, probes.Command)}

@@ -9,12 +9,14 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.markers import MarkerError
 from ansible_collections.trainrig.gpu.plugins.module_utils.environment.requirements import RequirementError
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge import health
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue import POOL
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge.health import Data
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.node import Context, Looks, judge
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge.outputs import assemble
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.outputs import assemble, looks
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.thresholds import ThresholdError
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.verdict import verdict
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe import build, enrich, probes
+from ansible_collections.trainrig.gpu.plugins.module_utils.observe.source import Output
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.data import load
 from ansible_collections.trainrig.gpu.plugins.plugin_utils.plain import plain
 
@@ -54,7 +56,7 @@ class ActionModule(ActionBase):
             site_rows=arguments["thresholds"],
             left_out=arguments["left_out"],
             mpi=arguments["mpi"],
-            looks=_looks(arguments["before"], arguments["after"]),
+            looks=_looks(arguments["before"], arguments["files"], arguments["after"]),
             pool=plain(variables.get("trainrig_pool")) or POOL,
         )
         declared = {"rdma": "rdma" in plain(variables.get("group_names") or [])}
@@ -69,6 +71,14 @@ class ActionModule(ActionBase):
         return {"changed": False, "verdict": word, **result}
 
 
-def _looks(before: dict[str, Any], after: dict[str, Any]) -> Looks | None:
-    """Both looks, or none: one alone says nothing of what the load changed."""
-    return Looks(before, after, Data(load("rules"), load("xids"), load("health"))) if before and after else None
+def _looks(before: dict[str, Any], files: list[dict[str, Any]], after: dict[str, Any]) -> Looks | None:
+    """The looks before and after, and those that bounded.py took meanwhile; none where one of the two is missing."""
+    if not before or not after:
+        return None
+    asked = probes.choose(probes.table(), health.PROBES)
+    gpus = load("gpus")
+    during = []
+    for outputs in looks(files):
+        made = {name: Output(**output) for name, output in outputs.items() if name in asked}
+        during.append(enrich.enrich(build.build(made, asked), gpus))
+    return Looks(before, during, after, health.Data(load("rules"), load("xids"), load("health")))

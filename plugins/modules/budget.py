@@ -96,6 +96,11 @@ seconds:
   description: Time budget of each stage in seconds.
   returned: always
   type: dict
+looks:
+  description: Commands that tell how the hardware is while it is loaded, by probe (M(trainrig.gpu.observe)).
+  returned: always
+  type: dict
+  sample: {nvidia_smi_xml: [nvidia-smi, -q, -x]}
 left_out:
   description: What is left out, each with C(what) and C(why).
   returned: always

@@ -55,7 +55,8 @@ options:
   before:
     description:
       - An observation (M(trainrig.gpu.observe)) right before the first stage. With O(after), what the load changed in
-        the health of GPUs, links and cards is judged too (docs/acceptance.md); one without the other says nothing.
+        the health of GPUs, links and cards is judged too (docs/acceptance.md), with the looks in O(files) that were
+        taken meanwhile (C(look.N.json) of C(bounded.py)); one without the other says nothing.
     type: dict
     default: {}
   after:

@@ -24,9 +24,10 @@ STAGES = ("environment", "collectives", "ddp", "pairs", "fleet", "nodes")
 
 
 class Looks(NamedTuple):
-    """Observations right before the first stage and after the last one, and what health is judged by."""
+    """Observations right before the first stage, while the collectives ran, and after the last stage."""
 
     before: Mapping[str, Any]
+    during: Sequence[Mapping[str, Any]]
     after: Mapping[str, Any]
     data: health.Data
 
@@ -85,7 +86,7 @@ def judge(outputs: Mapping[str, Mapping[str, Any]], context: Context) -> Dict[st
             measurements, findings = measurements + measured, findings + found
     if context.looks:
         looks = context.looks
-        found, measured = health.judge(looks.before, None, looks.after, context.host, looks.data, context.pool)
+        found, measured = health.judge(looks.before, looks.during, looks.after, context.host, looks.data, context.pool)
         measurements, findings = measurements + measured, findings + found
     findings += mpi.judge(context.mpi, context.host)
     if context.left_out:

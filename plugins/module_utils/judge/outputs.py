@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode
 from typing import Any, Dict, Iterable, List, Mapping
 
+_LOOK = re.compile(r"/look\.([0-9]+)\.json$")
 #: Lines kept of a launcher that never came as far as writing its own account.
 _TAIL = 20
 #: What a stage depends on beside torch: one on this node, one over several.
@@ -48,6 +50,17 @@ def assemble(
         run = contents.get(f"{stage}.run.json") or _account(launch)
         outputs[stage] = {"run": run, "document": contents.get(f"{stage}.json"), "asked": dict(asked.get(stage) or {})}
     return outputs
+
+
+def looks(files: Iterable[Mapping[str, Any]]) -> List[Dict[str, Dict[str, Any]]]:
+    """What tools said of the hardware under load, round by round: {probe: {text, rc, err}} (bounded.py's Looker)."""
+    rounds: Dict[int, Any] = {}
+    for one in files:
+        found = _LOOK.search(str(one.get("source", "")))
+        content = _decoded(one) if found else None
+        if found and isinstance(content, dict) and content:
+            rounds[int(found[1])] = content
+    return [rounds[number] for number in sorted(rounds)]
 
 
 def _why(stage: str, launches: Mapping[str, Mapping[str, Any]], contents: Mapping[str, Any]) -> str:

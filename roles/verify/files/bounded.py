@@ -229,6 +229,71 @@ class Follower:
                 raise SystemExit(128 + signal.SIGHUP)
 
 
+class Looker:
+    """Asks tools about the hardware while the command runs, again and again, without waiting for them.
+
+    What a round said is written to look.N.json: {name: {text, rc, err}}. They carry the mark of this process's own run,
+    if it is inside one, not that of the command: a tool that hangs is ended here and is no process left behind.
+    """
+
+    def __init__(self, commands: dict[str, list[str]], every_s: float, place: Path, patience_s: float = 60.0) -> None:
+        self.commands, self.every_s, self.place, self.patience_s = commands, every_s, place, patience_s
+        self.running: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
+        self.said: dict[str, dict[str, object]] = {}
+        self.round, self.next_look, self.give_up = 0, time.monotonic() + every_s, 0.0
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if self.running:
+            self.collect()
+            if now > self.give_up:
+                self.end()
+        elif self.commands and now >= self.next_look:
+            self.round, self.said = self.round + 1, {}
+            self.next_look, self.give_up = now + self.every_s, now + self.patience_s
+            for name, command in self.commands.items():
+                self.start(name, command)
+
+    def start(self, name: str, command: list[str]) -> None:
+        path = self.place / f"look.{name}"
+        try:
+            with path.open("wb") as stream:
+                process = subprocess.Popen(
+                    command,
+                    stdout=stream,
+                    stderr=subprocess.DEVNULL,
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+        except OSError:  # there is no such tool
+            path.unlink(missing_ok=True)
+        else:
+            self.running[name] = (process, path)
+
+    def collect(self) -> None:
+        for name in [name for name, (process, _path) in self.running.items() if process.poll() is not None]:
+            process, path = self.running.pop(name)
+            self.said[name] = {"text": path.read_text(errors="replace"), "rc": process.returncode, "err": ""}
+            path.unlink()
+        if not self.running:
+            self.write()
+
+    def end(self) -> None:
+        """Stop what still looks. A tool that the kernel does not let go of is not waited for."""
+        for process, path in self.running.values():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(2)
+            path.unlink()
+        if self.running:
+            self.running.clear()
+            self.write()
+
+    def write(self) -> None:
+        (self.place / f"look.{self.round}.json").write_text(json.dumps(self.said))
+
+
 def stop_on_signals() -> None:
     """Turn a request to end into an exception, so that `run` stops its processes on the way out."""
 
@@ -245,13 +310,26 @@ def main() -> int:
     parser.add_argument("--report", type=Path, help="write how it ended here, as JSON")
     parser.add_argument("--log", type=Path, help="write the command's output here (default: beside the report)")
     parser.add_argument("--follow", action="store_true", help="end when a process that this one was started by ends")
+    parser.add_argument("--looks", type=json.loads, default={}, help="JSON {name: command}: asked while it runs")
+    parser.add_argument("--look-every", type=float, default=10.0, help="seconds between two rounds of looks")
     parser.add_argument("command", nargs="+", help="after --")
     options = parser.parse_args()
     stop_on_signals()
     log = options.log or (options.report.with_suffix(".log") if options.report else Path(os.devnull))
     if log != Path(os.devnull):
         log.unlink(missing_ok=True)
-    outcome = run(options.command, options.seconds, log, on_poll=Follower() if options.follow else None)
+    looker = Looker(options.looks, options.look_every, log.parent)
+    follower = Follower() if options.follow else None
+
+    def hook() -> None:
+        looker()
+        if follower:
+            follower()
+
+    try:
+        outcome = run(options.command, options.seconds, log, on_poll=hook)
+    finally:
+        looker.end()
     if options.report:
         options.report.write_text(json.dumps(asdict(outcome), indent=1))
     return outcome.rc

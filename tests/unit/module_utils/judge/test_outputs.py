@@ -3,7 +3,7 @@
 import base64
 import json
 
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge.outputs import assemble
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.outputs import assemble, looks
 
 ENVIRONMENT = {"torch": {"error": None}}
 
@@ -60,3 +60,14 @@ def test_no_job_over_several_nodes_is_told_by_its_reason_and_else_by_what_it_dep
     assert assemble(launches, environment, {"nodes": {"reason": reason}})["nodes"] == {"apart": reason}
     skipped = assemble(launches, environment, {"nodes": {"reason": None}})["nodes"]["skipped"]
     assert "on this node alone did not come to an end" in skipped
+
+
+def test_looks_come_in_their_order_and_half_written_ones_are_none():
+    said = {"lspci": {"text": "x", "rc": 0, "err": ""}}
+    files = [
+        slurped("look.10.json", said),
+        slurped("look.2.json", {}),
+        slurped("look.3.json", '{"a'),
+        slurped("ddp.json", {}),
+    ]
+    assert looks([slurped("look.11.json", {"ibstat": {}}), *files]) == [said, {"ibstat": {}}]

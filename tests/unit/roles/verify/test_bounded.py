@@ -149,3 +149,34 @@ def test_the_report(tmp_path):
     assert report["rc"] == 3 and report["command"][0] == sys.executable
     assert set(report) >= {"timed_out", "seconds", "tail", "listening", "left_running"}
     assert os.access(tmp_path / "r.log", os.R_OK)
+
+
+def look_while(tmp_path, looks, seconds, *, every=0.2):
+    """Run something that takes `seconds` and look at it meanwhile; what was written, round by round."""
+    command = [
+        *(sys.executable, str(FILES / "bounded.py"), "--seconds=60", f"--report={tmp_path / 'r.json'}"),
+        *(f"--looks={json.dumps(looks)}", f"--look-every={every}", "--"),
+        *(sys.executable, "-c", f"import time; time.sleep({seconds})"),
+    ]
+    assert subprocess.run(command, check=False).returncode == 0
+    assert json.loads((tmp_path / "r.json").read_text())["left_running"] == []
+    found = sorted(tmp_path.glob("look.*.json"), key=lambda path: int(path.suffixes[0][1:]))
+    assert sorted(path.name for path in tmp_path.glob("look.*")) == sorted(path.name for path in found)
+    return [json.loads(path.read_text()) for path in found]
+
+
+def test_tools_are_asked_while_it_runs(tmp_path):
+    healthy = {"one": [sys.executable, "-c", "print('hot')"], "bad": [sys.executable, "-c", "raise SystemExit(9)"]}
+    rounds = look_while(tmp_path, {**healthy, "none": ["/nowhere/tool"]}, 3)
+    assert len(rounds) > 1
+    assert rounds[0] == {"one": {"text": "hot\n", "rc": 0, "err": ""}, "bad": {"text": "", "rc": 9, "err": ""}}
+
+
+def test_a_tool_that_hangs_is_ended_with_the_run_and_costs_nothing(tmp_path):
+    code = f"import os; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); {SLEEPS}"
+    (said,) = look_while(tmp_path, {"stuck": [sys.executable, "-c", code]}, 3)
+    assert said == {} and not alive(int((tmp_path / "pid").read_text()))
+
+
+def test_nobody_is_asked_without_looks(tmp_path):
+    assert look_while(tmp_path, {}, 1) == []
