@@ -94,6 +94,8 @@ class Killer:
         done, start = run.last("step", self.rank), run.last("start", self.rank)
         if start and done.get("step", 0) >= self.step and self.is_ours(start["pid"]):
             os.kill(start["pid"], signal.SIGKILL)
+            # On a busy machine it did more steps between the look and the kill.
+            done = Run(self.directory).read().last("step", self.rank)
             self.killed = {"rank": self.rank, "pid": start["pid"], "after_step": done["step"]}
             with (self.directory / f"rank-{self.rank}.jsonl").open("a", encoding="utf-8") as stream:
                 # The worker may have died in the middle of a line.
