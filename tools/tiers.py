@@ -148,9 +148,9 @@ SLOW = [
     ),
     Tier(
         "more_nodes",
-        "adopt, drifts, upgrades, errors, single layers and simulated Ubuntu on a lab of real nodes",
+        "adopt, drifts, upgrades, errors, single layers, simulated Ubuntu, pairs and MPI on labs of real nodes",
         pytest("tests/nodes", "-m", "slow"),
-        45,
+        75,
         lab_machine.missing,
     ),
     Tier(
