@@ -62,7 +62,7 @@ def test_one_flipped_bit_is_found_in_every_collective(tmp_path):
 def test_a_silent_rank_is_given_up(tmp_path):
     stage = collectives(tmp_path, fault="hang", options=["--timeout=4"])
     _result, rules = judged(collectives=stage)
-    assert rules == {"verify.stage_failed": "fail"}
+    assert rules == {"verify.stage_failed": "fail", "verify.log_worker_died": "fail"}
     assert not stage["run"]["timed_out"] and stage["run"]["left_running"] == []
     assert stage["document"]["errors"], "it says what happened"
     assert {row["collective"] for row in stage["document"]["rows"]} == {"all_reduce", "all_gather"}, (
