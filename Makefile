@@ -33,10 +33,10 @@ setup-dev:
 test: setup-dev ## Run every test this machine can run in reasonable time
 	@"$(BIN)/python" tools/tiers.py test --require "$(REQUIRE)"
 
-test-slow: setup-dev ## Run the slow tiers (kills, fresh Debian roots, long fuzz)
+test-slow: setup-dev ## Run the slow tiers (kills, more on real nodes, drivers, long fuzz)
 	@"$(BIN)/python" tools/tiers.py test-slow
 
-fuzz: setup-dev ## Run the long fuzz of the observation parsers
+fuzz: setup-dev ## Run the long fuzz (bundles, logs, simulated fleets)
 	@"$(BIN)/python" tools/tiers.py fuzz
 
 bench: setup-dev ## Print speed ratios measured in one run
