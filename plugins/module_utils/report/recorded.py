@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge import baseline
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue import POOL
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.job import Job, describe
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.pools import by_pool
 
 Host = Mapping[str, Any]
 
@@ -22,18 +22,16 @@ class Data(NamedTuple):
 def against(hosts: Mapping[str, Host], record: Mapping[str, Any], data: Data) -> Dict[str, Host]:
     """The hosts with `baseline_gb_s` at what was recorded before, and a finding where it is no longer reached.
 
-    What several hosts measured together is judged once; its finding stands at the first of them.
+    What several hosts measured together is judged once; its finding stands at the pool's first host that measured.
     """
     found: Dict[str, Host] = dict(hosts)
-    for pool, names in _pools(hosts).items():
+    for pool, names in by_pool(hosts).items():
         findings, notes = baseline.judge(_rows(hosts, names), record, _jobs(hosts, names, data), data.thresholds, pool)
         places = {(note.hosts, note.collective, note.size_bytes): note for note in notes}
-        for name in names:
-            measured = hosts[name].get("measurements")
-            own = [one for one in findings if _at(one, names) == name]
-            if not measured:
-                continue
-            rows = [_beside(name, one, places) for one in measured]
+        measuring = [name for name in names if hosts[name].get("measurements")]
+        for name in measuring:
+            own = [one for one in findings if _at(one, measuring) == name]
+            rows = [_beside(name, one, places) for one in hosts[name]["measurements"]]
             found[name] = {
                 **hosts[name],
                 "measurements": rows,
@@ -45,17 +43,10 @@ def against(hosts: Mapping[str, Host], record: Mapping[str, Any], data: Data) ->
 def record(hosts: Mapping[str, Host], when: str, lock_digest: Optional[str], data: Data) -> Dict[str, Any]:
     """The record of this run: of every pool what passed, each collective at its largest size."""
     rows: List[Any] = []
-    for names in _pools(hosts).values():
+    for names in by_pool(hosts).values():
         made = baseline.record(_rows(hosts, names), _jobs(hosts, names, data), when, lock_digest)
         rows += made["rows"]
     return {"schema": baseline.SCHEMA, "rows": rows}
-
-
-def _pools(hosts: Mapping[str, Host]) -> Dict[str, List[str]]:
-    pools: Dict[str, List[str]] = {}
-    for name, host in hosts.items():
-        pools.setdefault(str(host.get("pool") or POOL), []).append(name)
-    return pools
 
 
 def _jobs(hosts: Mapping[str, Host], names: List[str], data: Data) -> Dict[str, Job]:

@@ -5,22 +5,19 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Hashable, List, Mapping, Optional, Tuple
 
+from ansible_collections.trainrig.gpu.plugins.module_utils.report.pools import by_pool
 from ansible_collections.trainrig.gpu.plugins.module_utils.report.summary import part, usable_gpus
 
 Host = Mapping[str, Any]
 #: judge.peers.judge with its data: (measurements, hardware by host, pool) -> (findings, annotations).
 Peers = Callable[[List[Dict[str, Any]], Mapping[str, Hashable], str], Tuple[List[Any], List[Any]]]
-_POOL = "default"
 _SPEED = "busbw_gb_s"
 
 
 def placed(hosts: Mapping[str, Host], peers: Peers) -> Dict[str, Host]:
     """The hosts with `median_gb_s` and `percentile` at what they measured alone, and a finding where one stands out."""
-    pools: Dict[str, List[str]] = {}
-    for name, host in hosts.items():
-        pools.setdefault(str(host.get("pool") or _POOL), []).append(name)
     found: Dict[str, Host] = dict(hosts)
-    for pool, names in pools.items():
+    for pool, names in by_pool(hosts).items():
         kinds = {name: hardware(hosts[name].get("observation") or {}) for name in names}
         known = {name: kind for name, kind in kinds.items() if kind is not None}
         rows = [_own(name, one) for name in known for one in hosts[name].get("measurements") or [] if _alone(one)]

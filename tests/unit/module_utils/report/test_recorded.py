@@ -62,6 +62,10 @@ def test_what_two_measured_together_is_told_once():
     hosts = recorded.against(together(200.0), record, DATA)
     assert rules(hosts) == {"n1": ["verify.below_baseline"], "n2": []}
     assert last(hosts, "n2")["baseline_gb_s"] == 440.0
+    # A host of the pool that was not reached stands before them: what was found must not be lost with it.
+    missing = {"n0": {"observation": None, "measurements": None}}
+    hosts = recorded.against({**missing, **together(200.0)}, record, DATA)
+    assert rules(hosts) == {"n0": [], "n1": ["verify.below_baseline"], "n2": []}
 
 
 def test_hosts_of_which_nothing_was_measured_stay_as_they_are():
