@@ -21,30 +21,29 @@ ENVIRONMENT = {
     "ANSIBLE_LOCALHOST_WARNING": "false",
     "COLUMNS": "160",
 }
-# Where it says ignore_errors the task has to fail: the failure is what the test reads from the registered result.
 PLAY = """
 - hosts: localhost
   gather_facts: false
   tasks:
     - trainrig.gpu.diagnose: {bundles: OUT/one/node-b, output: OUT/single.json}
     - trainrig.gpu.diagnose: {bundles: OUT/none, output: OUT/none.json}
-      ignore_errors: true
+      ignore_errors: true # it has to fail, and the test reads why
       register: missing
     - trainrig.gpu.diagnose: {bundles: OUT/empty, output: OUT/empty.json}
-      ignore_errors: true
+      ignore_errors: true # it has to fail, and the test reads why
       register: empty
     - trainrig.gpu.diagnose: {bundles: OUT/garbage, output: OUT/garbage.json}
       register: garbage
     - trainrig.gpu.diagnose: {bundles: OUT/one, output: OUT/forced.json, force: [nccl.gid_index@node-b]}
     - trainrig.gpu.diagnose: {bundles: OUT/one, force: [nccl.gid@node-b]}
-      ignore_errors: true
+      ignore_errors: true # it has to fail, and the test reads why
       register: wrong_force
     - trainrig.gpu.diagnose: {bundles: OUT/broken_stack, output: OUT/broken_stack.json}
-      ignore_errors: true
+      ignore_errors: true # it has to fail, and the test reads why
       register: broken_stack
     - trainrig.gpu.diagnose: {bundles: OUT/one/node-a, output: OUT/no/such/../deep/file.json}
     - trainrig.gpu.diagnose: {bundles: OUT/one/node-a, output: OUT/one}
-      ignore_errors: true
+      ignore_errors: true # it has to fail, and the test reads why
       register: unwritable
     - trainrig.gpu.diagnose: {bundles: OUT/one/node-a, floors: {gpu_memory_gb: {value: 200, severity: fail}}}
       register: own_floor

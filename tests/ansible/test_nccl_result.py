@@ -19,7 +19,6 @@ ENVIRONMENT = {
     "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
     "ANSIBLE_LOCALHOST_WARNING": "false",
 }
-# Where it says ignore_errors the task has to fail: the failure is what the test reads from the registered result.
 PLAY = """
 - hosts: localhost
   gather_facts: false
@@ -38,10 +37,10 @@ PLAY = """
     - trainrig.gpu.nccl_result: {log: OUT/bytes}
       register: bytes
     - trainrig.gpu.nccl_result: {log: OUT/none}
-      ignore_errors: true
+      ignore_errors: true # it has to fail, and the test reads why
       register: missing
     - trainrig.gpu.nccl_result: {log: LOGS/rccl.txt, declared: {rmda: true}}
-      ignore_errors: true
+      ignore_errors: true # it has to fail, and the test reads why
       register: misspelt
     - ansible.builtin.copy:
         content: >-
