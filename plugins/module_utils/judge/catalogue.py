@@ -7,8 +7,8 @@ from typing import Dict, Iterable, Optional, Tuple
 
 from ansible_collections.trainrig.gpu.plugins.module_utils.diagnose.finding import Finding, evidence
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge import rules_health, rules_logs, rules_pairs
-from ansible_collections.trainrig.gpu.plugins.module_utils.judge.catalogue_fleet import FLEET
 from ansible_collections.trainrig.gpu.plugins.module_utils.judge.rule import Rule
+from ansible_collections.trainrig.gpu.plugins.module_utils.judge.rules_fleet import FLEET
 
 PHASE = "verify"
 #: The pool of a host that declares none.
